@@ -23,13 +23,11 @@ from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
     ConfigView,
-    EfficiencyPage,
     EventView,
     GroupsPage,
     NodeSettingsPage,
     NodesPage,
     NodeView,
-    PastUsePage,
     PlaceView,
     RevisionView,
     StateView,
@@ -396,18 +394,6 @@ class AsyncHttp(LeaderClient):
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
         return await self.ask(calls.usage(UsageQuery(group=group, since=since, until=until, by=by)))
-
-    async def past_use(self, span: str = "hour", group: str = "") -> PastUsePage:
-        """Return the use of the cluster, of its groups or of one ``group`` over the past ``hour``, ``day`` or ``week``,
-        as points at equal distances.
-        """
-        return await self.ask(calls.past_use(span, group))
-
-    async def efficiency(
-        self, *, by: str = "name", name: str = "", user: str = "", group: str = "", since: float | None = None
-    ) -> EfficiencyPage:
-        """Return what finished jobs asked for and used, by ``name``, ``user``, ``group`` or ``label:NAME``."""
-        return await self.ask(calls.efficiency(by=by, name=name, user=user, group=group, since=since))
 
     async def plan_moves(
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
