@@ -9,7 +9,13 @@ from tests.counted import calls_of
 
 def _calls_beside(waiting: int) -> int:
     """Return the calls of a pass in which a group cools off, with so many equal jobs in its queue."""
-    world = World(group("gave", 4), group("owed", 4), nodes=[node("n1").cpu(8)], cooling=600 * SECOND, cooling_above_quota=600 * SECOND)
+    world = World(
+        group("gave", 4),
+        group("owed", 4),
+        nodes=[node("n1").cpu(8)],
+        cooling=600 * SECOND,
+        cooling_above_quota=600 * SECOND,
+    )
     world.submit(*(job(f"first{i}").cpu(1).limit("1h").group("gave") for i in range(8))).decide()
     world.wait(60).submit(job("taker").cpu(4).limit("1h").group("owed")).decide()
     world.yield_victims()
