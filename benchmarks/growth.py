@@ -42,7 +42,7 @@ SIZES = {
     "groups": (1, 10, 100, 1_000),
     "shapes": (1, 10, 100, 1_000, 10_000),
     # A million waiting jobs are in the part ``core``.
-    "waiting": (100, 1_000, 10_000, 100_000),
+    "waiting": (1_000, 10_000, 100_000),
 }
 
 
