@@ -152,6 +152,9 @@ def test_a_job_is_checked_submitted_and_cancelled(owner: httpx.Client, cluster: 
         ("/jobs?state=odd", 422, "odd"),
         ("/nodes/nowhere", 404, "nowhere"),
         ("/jobs/999999/log?task=x", 404, "999999"),
+        # What is no number stands for the beginning.
+        ("/nodes?from=\u00b2", 200, "n1"),
+        (f"/timeline?from={'9' * 5000}", 200, "n1"),
     ],
 )
 def test_errors_are_pages_that_say_what_is_wrong(owner: httpx.Client, path: str, status: int, says: str) -> None:

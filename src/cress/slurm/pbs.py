@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 
 # Options of qsub: the letter, what it becomes (a function of its value, or None for a refusal), and the text for the
 # page docs/slurm.md.
@@ -22,8 +23,8 @@ def _nothing(_value: str) -> list[str]:
 
 def _clock(value: str) -> list[str]:
     """PBS counts plain numbers as seconds, Slurm as minutes."""
-    if value.isdigit():
-        hours, rest = divmod(int(value), 3600)
+    if (seconds := whole_number(value)) is not None:
+        hours, rest = divmod(seconds, 3600)
         return [f"--time={hours}:{rest // 60:02d}:{rest % 60:02d}"]
     if value.count(":") == 1:
         return [f"--time=0:{value}"]
@@ -73,14 +74,14 @@ def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
         )
     count, *parts = text.split(":")
     given = dict(part.partition("=")[::2] for part in parts if "=" in part)
-    words = [f"--nodes={count}"] if count.isdigit() else []
+    words = [f"--nodes={count}"] if whole_number(count) is not None else []
     for name, value in given.items():
         meaning = meanings.get(name)
         if meaning:
             words.append(f"--{meaning}={_amount(value) if meaning == 'mem' else value}")
-    if given.get("ncpus", "").isdigit():
-        ranks = int(given["mpiprocs"]) if given.get("mpiprocs", "").isdigit() else 1
-        words.append(f"--cpus-per-task={max(int(given['ncpus']) // max(ranks, 1), 1)}")
+    if (cpus := whole_number(given.get("ncpus", ""))) is not None:
+        ranks = whole_number(given.get("mpiprocs", "")) or 1
+        words.append(f"--cpus-per-task={max(cpus // ranks, 1)}")
     return words
 
 

@@ -15,6 +15,7 @@ from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.model.units import parse_duration
+from cress.model.whole_numbers import whole_number
 from cress.portal.dimensions import measured
 from cress.portal.drawings import curve
 from cress.portal.nodes_view import SMALL, STATES, all_nodes, attributes_of, chosen, dimensions_of, map_of
@@ -51,7 +52,7 @@ async def nodes(request: Request, session: BrowserSession) -> Response:
     dimensions = dimensions_of(found.nodes)
     by = given.get("by", "")
     by = by if by in dimensions else (dimensions[0] if dimensions else "cpu")
-    first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
+    first = whole_number(given.get("from", "")) or 0
     shown = chosen(found.nodes, state, name)
     attributes = attributes_of(found.nodes)
     group = given.get("group", "") if given.get("group", "") in attributes else ""
