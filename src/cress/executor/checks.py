@@ -34,7 +34,7 @@ SPREAD = 1.0
 
 
 class Checking(msgspec.Struct, frozen=True):
-    """The checks of one attempt, the names and numbers of its ``ports``, the ``address`` of the node, and its ``user``."""
+    """The checks of one attempt of ``user``, the names and numbers of its ``ports``, the ``address`` of the node."""
 
     ready: Check | None
     alive: Check | None
