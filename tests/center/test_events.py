@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cress.center.api.stream import MOST_OF_USER, MOST_READERS
 from cress.client import Client, EventView
 from cress.lifecycle.inputs import NodeLeft
 from cress.model.events import DataLocated, LicencesSet, LoadSeen
@@ -139,6 +140,25 @@ def test_a_reader_that_reads_nothing_costs_the_others_nothing(center: Center) ->
         for _ in range(3):
             center.post("/v1/jobs", {"jobs": [job] * 500}, 201)
         assert len(told(center, after=1)) == 1500
+
+
+def test_one_user_does_not_take_the_streams_of_others(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        body = {"name": "t", "user": "bob", "role": "user"}
+        secret = (await center.call("POST", "/v1/tokens", body, 201))["secret"]
+        own: dict[str, dict[str, str]] = {"ann": {}, "bob": {"Authorization": f"Bearer {secret}"}}
+
+        async def status(user: str) -> int:
+            return (await center.http.get("/v1/events?follow=false", headers=own[user])).status_code
+
+        readers = center.committer.events.readers
+        readers["bob"] = MOST_OF_USER
+        assert [await status("bob"), await status("ann")] == [503, 200]
+        assert "ann" not in readers, "a stream that has ended is still counted"
+        readers["cid"] = MOST_READERS - MOST_OF_USER
+        assert await status("ann") == 503
+
+    inside(tmp_path, story)
 
 
 def test_a_gap_is_told(tmp_path: Path) -> None:

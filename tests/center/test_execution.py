@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from cress.center.connections.connection_table import MOST_OF_USER
 from cress.client.blocking.http import Http
 from cress.protocol.messages import EXEC_INPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize
 from tests.center.program import PATIENCE, Center, Executor, eventually
@@ -92,6 +95,31 @@ def closed(person: ClientConnection) -> bool:
     except ConnectionClosed:
         return True
     return False
+
+
+def test_one_user_does_not_take_the_places_of_others(center: Center) -> None:
+    token = str(center.post("/v1/tokens", {"name": "another", "user": "ann", "role": "user"}, 201)["secret"])
+    with center.executor() as executor, ExitStack() as commands:
+        path, _ = begun(center, executor)
+        for _ in range(MOST_OF_USER):
+            commands.enter_context(opened(center, path)).send(json.dumps(START))
+            order(executor, Exec)
+        with opened(center, path) as further:
+            further.send(json.dumps(START))
+            assert f"{MOST_OF_USER} commands of " in json.loads(further.recv(timeout=PATIENCE))["why"]
+        answer = httpx.post(
+            center.address["url"] + "/v1/jobs",
+            json={"jobs": [{"command": "true"}]},
+            headers={"Authorization": f"Bearer {token}"},
+            trust_env=False,
+        )
+        (launch,) = executor.launches()
+        executor.started(launch.attempt)
+        path = f"/v1/jobs/{answer.json()['jobs'][0]['id']}/tasks/0"
+        eventually(lambda: center.get(path)["state"] == "running")
+        with opened(center, f"{path}/exec", token) as other:
+            other.send(json.dumps(START))
+            order(executor, Exec)
 
 
 def test_a_reader_that_goes_is_the_end_of_the_command(center: Center) -> None:

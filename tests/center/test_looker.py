@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cress.center.waiting import waiter
+from cress.center.notifications import sender
+from cress.center.waiting import looker, waiter
 from cress.center.waiting.looker import Looker
 from cress.center.waiting.looks import LookOrder, LookResult, decode_order
 from cress.model.times import SECOND
@@ -29,6 +31,25 @@ def look(kind: str, name: str, folders: tuple[Path, ...] = (), status: int = 200
 @pytest.mark.parametrize(("status", "found"), [(200, True), (399, True), (400, False), (404, False), (500, False)])
 def test_a_page_is_there_unless_the_server_answers_with_an_error(status: int, found: bool) -> None:
     assert look(URL, "http://pages.example.org/a", status=status) == LookResult(7, found)
+
+
+@pytest.mark.parametrize("opened", [looker.open_client, sender.open_client])
+def test_a_server_of_one_user_sets_no_cookie_for_those_of_others(
+    opened: Callable[[httpx.AsyncBaseTransport], httpx.AsyncClient],
+) -> None:
+    sent: list[str] = []
+
+    def page(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers.get("cookie", ""))
+        return httpx.Response(200, headers={"set-cookie": f"a={'x' * 4000}; Domain=.example.org; Path=/"})
+
+    async def asked() -> None:
+        async with opened(httpx.MockTransport(page)) as client:
+            for name in ("ann", "bob"):
+                await client.get(f"http://{name}.example.org/")
+
+    asyncio.run(asked())
+    assert sent == ["", ""]
 
 
 def test_an_address_is_there_when_somebody_listens() -> None:
@@ -52,6 +73,8 @@ def test_a_file_is_looked_for_in_the_folders_only(tmp_path: Path) -> None:
     (folder / "link").symlink_to(tmp_path / "outside")
     assert look(PATH, str(folder / "there"), (folder,)) == LookResult(7, True)
     assert look(PATH, str(folder / "not yet"), (folder,)) == LookResult(7, False)
+    (folder / "loop").symlink_to("loop")
+    assert look(PATH, str(folder / "loop"), (folder,)) == LookResult(7, False)
     for path in (folder / "link", tmp_path / "outside", folder / ".." / "outside"):
         result = look(PATH, str(path), (folder,))
         assert not result.found

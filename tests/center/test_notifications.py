@@ -13,6 +13,7 @@ import pytest
 from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings, encode
 from cress.center.notifications.outbox import Outbox
 from cress.center.notifications.sender import AT_ONE_HOST, GivenUp, Sender, by_mail, to_urls
+from cress.center.notifications.watched_jobs import WatchedJobs
 from tests.center.notification_receivers import MailReceiver, WebReceiver
 
 URL = "http://hook.example.org/"
@@ -138,6 +139,21 @@ def test_mail_goes_to_the_domains_that_the_operator_allows() -> None:
         with pytest.raises(GivenUp, match=r"^elsewhere.org is not among the domains that jobs may use"):
             asyncio.run(send(Delivery("2", "mailto:ann@elsewhere.org", "{}", "subject", "text")))
         assert [letter["To"] for letter in receiver.mails] == ["ann@lab.example.org"]
+
+
+def test_jobs_of_one_user_push_no_watched_job_of_another_out() -> None:
+    watched = WatchedJobs(4)
+    watched.add(1, "ann")
+    for number in range(2, 10):
+        watched.add(number, "bob")
+    assert list(watched) == [1, 7, 8, 9]
+    watched.add(10, "ann")
+    assert list(watched) == [1, 8, 9, 10]
+    for number in (1, 1, 8, 9, 10, 77):
+        watched.discard(number)
+    assert list(watched) == []
+    watched.add(11, "ann")
+    assert list(watched) == [11]
 
 
 def test_what_does_not_fit_is_dropped_and_one_user_leaves_room_for_others() -> None:

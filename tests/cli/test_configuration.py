@@ -276,6 +276,13 @@ def test_lines_of_keys() -> None:
         TomlText("=", "x")
 
 
+@pytest.mark.parametrize("text", ["a = 1\n{}b = 2", "[{}b]\nc = 1", "a = {{ {}b = 1 }}", "a = {{b = 1, {}c = 1 }}"])
+def test_a_key_of_many_parts_is_refused_before_it_is_parsed(text: str) -> None:
+    with pytest.raises(InputError, match="has a key of more than 100 parts"):
+        TomlText(text.format("a." * 20_000), "x")
+    assert TomlText(f'a = "{"a." * 200}"\nb.c.d = "{{a.b.c"', "x").values["b"] == {"c": {"d": "{a.b.c"}}
+
+
 def test_help_does_not_read_the_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["center", "--config", str(tmp_path / "none"), "--help"])
     assert done.exit_code == 0

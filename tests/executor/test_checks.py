@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from cress.executor import checks
+from cress.executor.exec.helper_process import HelperProcess
+from cress.executor.probes import Target
 from cress.model.reports import Checked
 from cress.model.run import Check
 from cress.model.times import MILLISECOND, SECOND
@@ -166,6 +171,30 @@ def test_nothing_is_left_of_the_checks_of_attempts_that_are_over(start: Start, a
     for attempt in range(1, 9):
         session.wait_ended(attempt)
     until(lambda: not list((tmp_path / "e" / "checks").iterdir()), "the end of the files")
+
+
+def test_probes_of_one_user_that_hang_take_no_place_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(_check: Check, _port: int, target: Target, _helper: HelperProcess) -> str:
+        if target.attempt != 1:
+            await asyncio.sleep(3600)
+        return "asked"
+
+    monkeypatch.setattr(checks, "ask", asked)
+
+    async def story() -> None:
+        found = checks.Checks(tmp_path, cast(HelperProcess, None))
+        check = Check(port="1")
+        hanging = [
+            asyncio.create_task(found.ask(check, 1, Target(number, 1), "ann"))
+            for number in range(2, 2 * checks.MOST_ASKED)
+        ]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            assert await found.ask(check, 1, Target(1, 1), "bob") == "asked"
+        for task in hanging:
+            task.cancel()
+
+    asyncio.run(story())
 
 
 def test_a_task_cannot_change_its_checks(start: Start, above: Center, tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ PAGES = [
     ("no answer", [], "the connection was closed without an answer"),
     ("half an answer", [b"HTTP/1.1 200"], "the connection was closed without an answer"),
     ("another language", [b"SSH-2.0-OpenSSH\r\n"], "does not speak HTTP"),
+    ("a digit that is no number", [b"HTTP/1.1 \xb2 OK\r\n\r\n"], "does not speak HTTP"),
+    ("a number of 5,000 digits", [b"HTTP/1.1 " + b"2" * 5000 + b"\r\n\r\n"], "does not speak HTTP"),
     ("no line at all", [b"x" * 100_000], "does not speak HTTP"),
 ]
 

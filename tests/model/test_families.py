@@ -305,6 +305,15 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        "names that later steps cannot tell apart",
+        {"type": "dag", "steps": {"a-b": step(), "a_b": step(), "A.b": step(), "ab": step()}},
+        [
+            f"jobs[0].steps.{name}: later steps find its values under the same names as those of a-b (names that "
+            "differ in more than case and punctuation)"
+            for name in ("a_b", "A.b")
+        ],
+    ),
+    (
         "a circle",
         dag(a=step(), b=step(after=["d", "a"]), c=step(after="b"), d=step(after="c")),
         ["jobs[0].steps.b.after: comes after itself: b after d after c after b (a dag must not have cycles)"],

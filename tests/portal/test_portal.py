@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 
+from cress.client.found import FoundCenter
+from cress.model.errors import InputError
 from cress.portal.dimensions import measured
 from cress.portal.guard import PortalGuard
 from cress.portal.pages.overview import reasons_of
+from cress.portal.pages.terminal import check_room
 from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
 from cress.portal.settings import PortalSettings
 from cress.portal.texts import MOST_OF_TEXT, cut, moment, tone, variables
@@ -73,8 +79,66 @@ def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
     assert session is not None
     now[0] += SESSION_SECONDS - 1
     assert sessions.find(session.id) is session
+    closed: list[int] = []
+    session.closers.add(lambda: closed.append(1))
     now[0] += SESSION_SECONDS + 1
     assert sessions.find(session.id) is None
+    assert closed == [1], "a terminal outlives its session"
+
+
+def test_one_user_takes_no_session_or_sign_in_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Center:
+        """A center with a provider; it knows a token for each user."""
+
+        def __init__(self, token: str = "") -> None:
+            self._user = token.removeprefix("cress_").partition(".")[0]
+
+        async def ask(self, call: Any) -> Any:
+            return SimpleNamespace(user=self._user, issuer="http://127.0.0.1:1", client_id="c", scope="openid")
+
+        async def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("cress.portal.sessions.found", lambda *_: FoundCenter("https://127.0.0.1:1", "", "", None))
+    monkeypatch.setattr("cress.portal.sessions.client_of", lambda place: Center(place.token))
+    monkeypatch.setattr("cress.portal.sessions.MOST_SESSIONS", 5)
+    monkeypatch.setattr("cress.portal.sign_ins.MOST", 5)
+    monkeypatch.setattr("cress.portal.sign_ins.DeviceFlow", Flow)
+
+    async def crowded() -> None:
+        sessions = BrowserSessions(PortalSettings(folder=tmp_path, read_jobs=lambda _: ()))
+        own = await sessions.sign_in("cress_ann.1")
+        others = [await sessions.sign_in("cress_bob.1") for _ in range(20)]
+        assert sessions.find(own.id) is own
+        # The one that was used least gives way, with all that it has open.
+        assert [sessions.find(one.id) is one for one in others] == [False] * 16 + [True] * 4
+        sign_ins = sessions.sign_ins
+        first = await sign_ins.begin("/", "192.0.2.1")
+        later = [await sign_ins.begin("/", "192.0.2.2") for _ in range(20)]
+        assert sign_ins.find(first.id) is first
+        assert [sign_ins.find(one.id) is one for one in later] == [False] * 16 + [True] * 4
+        await sessions.close()
+
+    asyncio.run(crowded())
+    users = ["bob"] * 9
+    check_room(users, "bob")
+    with pytest.raises(InputError, match="10 of your terminals"):
+        check_room([*users, "bob"], "bob")
+    check_room([*users, "bob"], "ann")
+
+
+class Flow:
+    """A device flow at whose provider nobody enters the code."""
+
+    def __init__(self, *_: Any) -> None:
+        self._pause = _[-1]
+
+    def begin(self) -> Any:
+        return SimpleNamespace()
+
+    def wait(self, _: Any) -> str:
+        self._pause(60)
+        return ""
 
 
 # --- other pages and hosts -------------------------------------------------------------------------------------------
@@ -152,6 +216,9 @@ def test_a_job_is_checked_submitted_and_cancelled(owner: httpx.Client, cluster: 
         ("/jobs?state=odd", 422, "odd"),
         ("/nodes/nowhere", 404, "nowhere"),
         ("/jobs/999999/log?task=x", 404, "999999"),
+        # What is no number stands for the beginning.
+        ("/nodes?from=\u00b2", 200, "n1"),
+        (f"/timeline?from={'9' * 5000}", 200, "n1"),
     ],
 )
 def test_errors_are_pages_that_say_what_is_wrong(owner: httpx.Client, path: str, status: int, says: str) -> None:

@@ -122,6 +122,8 @@ PEAKS = {
     "without a wait behind its preceding job": ([GOOD, swf_line(2, 1, 1, 7, 9)[:-5] + "5 -1"], "", 7),
     "nodes of several processors": ([waited(swf_line(i, 0, 9, 2, 9), 0) for i in (1, 2)], "; MaxNodes: 2", 4),
     "nodes, and waits that are not known": ([swf_line(i, 0, 9, 2, 9) for i in (1, 2)], "; MaxNodes: 3", 3),
+    "a digit that is no number": ([waited(GOOD, 0), waited(swf_line(2, 200, 1, 7, 9), 0)], "; MaxProcs: \u00b2", 7),
+    "a number of 30 digits": ([waited(GOOD, 0), waited(swf_line(2, 200, 1, 7, 9), 0)], "; MaxProcs: " + "9" * 30, 7),
     "processors": ([waited(swf_line(i, 0, 9, 2, 9), 0) for i in (1, 2)], "; MaxNodes: 1\n; MaxProcs: 3", 3),
 }
 

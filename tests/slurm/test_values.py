@@ -130,8 +130,9 @@ def test_lists_of_nodes() -> None:
     assert expanded("n[1-3,07],login") == ["n1", "n2", "n3", "n07", "login"]
     assert expanded("rack[1-2]n[01-02]") == ["rack1n01", "rack1n02", "rack2n01", "rack2n02"]
     assert nodelist(["n1", "n2", "n3", "n07", "login"]) == "n[1-3],n07,login"
-    with pytest.raises(InputError, match="not a list of nodes"):
-        expanded("n[1-")
+    for text in ("n[1-", "n[\u00b2]", f"n[{'1' * 5000}]", "n[1-\u00b2]"):
+        with pytest.raises(InputError, match="not a list of nodes"):
+            expanded(text)
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20, unique=True))

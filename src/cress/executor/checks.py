@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -23,8 +24,9 @@ from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.protocol.messages import Launches
 
-# Most simultaneous probes; each needs up to three descriptors.
-MOST_ASKED = 256
+# Most simultaneous probes, and those of the tasks of one user, who may let each hang for an hour. A probe needs up to
+# three descriptors.
+MOST_ASKED, MOST_OF_USER = 256, 64
 # Seconds that a change waits for others, so that one message carries many.
 PAUSE = 0.02
 # Probes of attempts that start together are spread over at most this time (seconds).
@@ -32,12 +34,13 @@ SPREAD = 1.0
 
 
 class Checking(msgspec.Struct, frozen=True):
-    """The checks of one attempt, the names and numbers of its ``ports``, and the ``address`` of the node."""
+    """The checks of one attempt of ``user``, the names and numbers of its ``ports``, the ``address`` of the node."""
 
     ready: Check | None
     alive: Check | None
     ports: tuple[tuple[str, int], ...]
     address: str = ""
+    user: str = ""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -53,6 +56,8 @@ class Checks:
         self._ordered: dict[int, Checking] = {}
         self._watched: dict[int, _Watched] = {}
         self._asking = asyncio.Semaphore(MOST_ASKED)
+        # They live as long as a probe of the user runs or waits.
+        self._users: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._changed = asyncio.Event()
         self._news: dict[int, None] = {}  # attempts with a state to report
 
@@ -64,7 +69,7 @@ class Checks:
             if run is None:
                 continue
             ports = tuple((name, number) for (name, _), number in zip(run.ports, launch.ports, strict=False))
-            checking = Checking(run.ready, run.alive, ports, order.address)
+            checking = Checking(run.ready, run.alive, ports, order.address, run.user)
             self._ordered[launch.attempt] = checking
             # Without the file a new agent does not check the attempt, which is better than not starting it.
             with contextlib.suppress(OSError):
@@ -123,9 +128,10 @@ class Checks:
         self._news[attempt] = None
         self._changed.set()
 
-    async def ask(self, check: Check, port: int, target: Target) -> str:
-        """Probe once, when fewer than ``MOST_ASKED`` other probes run."""
-        async with self._asking:
+    async def ask(self, check: Check, port: int, target: Target, user: str) -> str:
+        """Probe a task of a user once, when there is a place."""
+        own = self._users.setdefault(user, asyncio.Semaphore(MOST_OF_USER))
+        async with own, self._asking:
             return await ask(check, port, target, self._helper)
 
     def _reports(self, attempts: Iterable[int]) -> tuple[Checked, ...]:
@@ -189,7 +195,7 @@ class _Watched:
         failed = 0
         while True:
             begin = loop.time()
-            why = await self._checks.ask(check, port, self._target)
+            why = await self._checks.ask(check, port, self._target, self._checking.user)
             failed = failed + 1 if why else 0
             self._answered(name, why, failed, check.failures)
             await asyncio.sleep(max(0.0, begin + interval - loop.time()))

@@ -29,6 +29,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from cress.executor.addresses import Failed
+from cress.executor.disk_room import is_taken_by
 from cress.executor.folder import named, remove
 from cress.executor.inputs import FOLDER as INPUTS
 from cress.executor.runtimes import linux
@@ -244,9 +245,11 @@ class Images:
             remove(place / old)
         try:
             self._unpack(place, copy)
-        except BaseException:
+        except BaseException as error:
             for unfinished in ("new", "rootfs"):
                 shutil.rmtree(place / unfinished, ignore_errors=True)
+            if _lacks_room(error) and is_taken_by(place, place):
+                raise Failed("unpacked, it is larger than the room on the disk of this node") from None
             raise
 
     def _unpack(self, place: Path, copy: Callable[[Path], None]) -> None:
@@ -374,6 +377,10 @@ def _run(command: list[str], what: str, temporary: Path) -> str:
             raise Failed("no room is left on the disk of this node", node=True)
         raise Failed(f"{what}: {_last(words)}")
     return done.stdout.decode(errors="replace")
+
+
+def _lacks_room(error: BaseException) -> bool:
+    return error.node if isinstance(error, Failed) else getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _last(words: str) -> str:

@@ -14,6 +14,7 @@ from cress.executor.exec.helper_process import ExecError, HelperProcess
 from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.model.units import format_duration
+from cress.model.whole_numbers import whole_number
 
 # Bytes read of an answer, or of a command's output.
 MOST = 16_384
@@ -79,9 +80,11 @@ async def _get(wire: socket.socket, path: str, port: int) -> str:
                 answer += part
             line = answer.partition(b"\n")[0]
             words = line.decode("latin-1").split(None, 2)
-            if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():
+            if len(words) < 2 or not words[0].startswith("HTTP/"):
                 return f"port {port} does not speak HTTP"
-            status = int(words[1])
+            status = whole_number(words[1])
+            if status is None:
+                return f"port {port} does not speak HTTP"
             if status >= 200 or status == HTTPStatus.SWITCHING_PROTOCOLS:
                 break
             # An interim response (1xx): its head ends with an empty line.
@@ -144,8 +147,8 @@ def _collect(fd: int, said: bytearray) -> None:
 def port_of(check: Check, ports: Sequence[tuple[str, int]]) -> int:
     """Return the number of a check's port; 0: no port has that name."""
     name = check.on if check.url else check.port
-    if name.isdigit():
-        return int(name)
+    if (number := whole_number(name)) is not None:
+        return number
     if not name:
         return ports[0][1] if ports else 0
     return next((number for known, number in ports if known == name), 0)

@@ -33,6 +33,7 @@ from cress.executor.addresses import (
     with_variables,
     without_secrets,
 )
+from cress.executor.disk_room import is_taken_by
 from cress.executor.local_files import fetch_here, here, remove, save_here
 from cress.executor.outputs import OutputFile, find_outputs
 from cress.executor.source_rules import SourceRules, schemes_of
@@ -95,9 +96,18 @@ def bring(
     inputs: Mapping[str, int] = NO_INPUTS,
 ) -> StageFailure | None:
     """Fetch all files; ``inputs`` are open descriptors of uploads by digest. Return the failure, if any."""
+    chosen: list[str] = []  # what lacked room in a place that the job has chosen
 
     def one(file: File) -> None:
         path = with_variables(file.path, variables)
+        try:
+            bring_one(file, path)
+        except Failed as error:
+            if error.node and (root.base / path).is_absolute():
+                chosen.append(path)
+            raise
+
+    def bring_one(file: File, path: str) -> None:
         fd = inputs.get(digest_in(file.source), -1)
         if fd >= 0:
             _bring(lambda new: copy_open(fd, new), "", path, file, root)
@@ -109,7 +119,14 @@ def bring(
             place = path + name_of(source) if path.endswith("/") and not file.unpack else path
             _bring(lambda new: _fetch(source, new, rules), source, place, file, root)
 
-    return _all(files, one, _fetching, Cause.FILES)
+    wrong = _all(files, one, _fetching, Cause.FILES)
+    if wrong is None or wrong.cause is not Cause.NODE:
+        return wrong
+    if chosen:
+        return StageFailure(Cause.FILES, wrong.error)
+    if is_taken_by(root.base, root.base):
+        return StageFailure(Cause.FILES, f"{wrong.error}: the files of the job itself take it")
+    return wrong
 
 
 def _fetching(file: File) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 from cress.model.errors import InputError
 
+# A key with more parts than these, at the start of a line or of an inline table: the parser would take seconds for it.
+_LONG_KEY = re.compile(r"""(?m)(?:^|[\[{,])[ \t\[]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -17,6 +19,9 @@ class TomlText:
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self._lines = text.splitlines()
+        if (found := _LONG_KEY.search(text)) is not None:
+            line = text.count("\n", 0, found.end()) + 1
+            raise InputError("has a key of more than 100 parts", hint="keys such as port", file=file, line=line)
         try:
             self.values: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

@@ -101,7 +101,7 @@ def app_of(settings: PortalSettings, sessions: BrowserSessions, port: int, secre
     app = Starlette(routes=[*routes, Mount("/static", _Static(directory=STATIC))], lifespan=life)
     app.state.sessions, app.state.port, app.state.secret = sessions, port, secret
     app.state.settings = settings
-    app.state.terminals = set()
+    app.state.terminals = []
     return PortalGuard(app, {*LOOPBACK, settings.host, socket.gethostname(), *settings.names})
 
 

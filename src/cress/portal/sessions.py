@@ -6,6 +6,7 @@ a restart of the portal ends all sessions.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from cress.client.errors import ClientError
 from cress.client.found import FoundCenter, found
 from cress.model.errors import InputError
 from cress.portal.settings import PortalSettings
+from cress.portal.shares import gives_way
 from cress.portal.sign_ins import SignIns
 from cress.portal.viewers import Viewer
 
@@ -40,6 +42,8 @@ class BrowserSession:
     told: str = ""
     # Functions that close what is open for it, such as terminals, when it ends.
     closers: set[Callable[[], None]] = field(default_factory=set)
+    # The name of the user; empty for the one who runs the portal.
+    user: str = ""
     # The token that was made for this session at its sign-in, which its end revokes.
     made_token: str = ""
 
@@ -53,6 +57,7 @@ class BrowserSessions:
         self._sessions: dict[str, BrowserSession] = {}
         self._codes: dict[str, float] = {}
         self._own: Viewer | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self.sign_ins = SignIns(lambda: client_of(self._place()))
 
     def new_code(self) -> str:
@@ -91,11 +96,12 @@ class BrowserSessions:
             check_sent(place.url)
         viewer = Viewer(client_of(place._replace(token=token, find=None)))
         try:
-            await viewer.ask(calls.whoami())
+            caller = await viewer.ask(calls.whoami())
         except BaseException:
             await viewer.close()
             raise
-        return self._keep(BrowserSession(secrets.token_urlsafe(32), viewer, own=False, made_token=made_token))
+        id = secrets.token_urlsafe(32)
+        return self._keep(BrowserSession(id, viewer, own=False, user=caller.user, made_token=made_token))
 
     def find(self, id: str) -> BrowserSession | None:
         """Return the session with this cookie; None if there is none, or if it has ended."""
@@ -104,16 +110,30 @@ class BrowserSessions:
             return None
         now = self._clock()
         if now - session.used > SESSION_SECONDS:
-            del self._sessions[id]
+            self._end_soon(session)
             return None
         session.used = now
         return session
 
     async def end(self, session: BrowserSession) -> None:
         """End a session."""
+        self._forget(session)
+        await self._leave(session)
+
+    def _end_soon(self, session: BrowserSession) -> None:
+        """End a session at once; its token is revoked in the background."""
+        self._forget(session)
+        if session.made_token or not session.own:
+            task = asyncio.get_running_loop().create_task(self._leave(session))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def _forget(self, session: BrowserSession) -> None:
         self._sessions.pop(session.id, None)
         for close in list(session.closers):
             close()
+
+    async def _leave(self, session: BrowserSession) -> None:
         if session.made_token:
             # It expires by itself if the center is away.
             with suppress(ClientError, NoCenter):
@@ -132,8 +152,8 @@ class BrowserSessions:
 
     def _keep(self, session: BrowserSession) -> BrowserSession:
         while len(self._sessions) >= MOST_SESSIONS:
-            oldest = min(self._sessions.values(), key=lambda kept: kept.used)
-            del self._sessions[oldest.id]
+            kept = sorted(self._sessions.values(), key=lambda one: one.used)
+            self._end_soon(self._sessions[gives_way({one.id: one.user for one in kept})])
         session.used = self._clock()
         self._sessions[session.id] = session
         return session

@@ -23,6 +23,7 @@ from cress.client.config import NoCenter
 from cress.client.device_flow import ANSWER_SECONDS, DeviceCode, DeviceFlow, SignInFailed, sent_by
 from cress.client.errors import ClientError
 from cress.model.errors import InputError
+from cress.portal.shares import gives_way
 from cress.protocol.access_views import LoginView
 
 # Seconds for which the name of the provider is kept, and most sign-ins that wait at a time.
@@ -37,12 +38,13 @@ _T = TypeVar("_T")
 class PendingSignIn:
     """A sign-in that waits for its user at the provider. ``token`` is there when it is done, ``problem`` if it failed.
 
-    ``name`` is the token's name, by which it is revoked.
+    ``address`` is that of the browser; ``name`` is the token's name, by which it is revoked.
     """
 
     code: DeviceCode
     begun: float
     next: str
+    address: str
     id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     token: str = ""
     name: str = ""
@@ -72,12 +74,16 @@ class SignIns:
         self._provider = time.monotonic(), found
         return found
 
-    async def begin(self, target: str) -> PendingSignIn:
-        """Begin a sign-in that ends on the page ``target``. Raises ClientError and InputError."""
+    async def begin(self, target: str, address: str) -> PendingSignIn:
+        """Begin a sign-in of a browser at ``address`` that ends on the page ``target``.
+
+        Raises ClientError and InputError.
+        """
         provider = await self._ask(lambda client: client.ask(calls.provider()))
-        over = [id for id, one in self._pending.items() if time.monotonic() - one.begun > LONGEST]
-        for id in over or list(self._pending)[: max(0, len(self._pending) - MOST + 1)]:
+        for id in [id for id, one in self._pending.items() if time.monotonic() - one.begun > LONGEST]:
             self.drop(id)
+        while len(self._pending) >= MOST:
+            self.drop(gives_way({id: one.address for id, one in self._pending.items()}))
         dropped = threading.Event()
         http = httpx.Client(timeout=ANSWER_SECONDS)
 
@@ -91,7 +97,7 @@ class SignIns:
         except BaseException:
             await asyncio.to_thread(http.close)
             raise
-        made = PendingSignIn(code, time.monotonic(), target, dropped=dropped)
+        made = PendingSignIn(code, time.monotonic(), target, address, dropped=dropped)
         self._pending[made.id] = made
         task = asyncio.create_task(self._finish(made, flow, http))
         self._tasks.add(task)

@@ -19,8 +19,8 @@ from cress.client.execution import Command
 
 # Bytes of output that a browser has not drawn yet, and bytes of input that the command has not read yet.
 WINDOW, MOST_WAITING = 2**18, 2**20
-# Most terminals of one portal.
-MOST = 50
+# Most terminals of one portal, and of one user in it.
+MOST, MOST_OF_USER = 50, 10
 
 
 class TerminalWord(msgspec.Struct, frozen=True):

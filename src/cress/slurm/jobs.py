@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from cress.model.errors import InputError, InputErrors
+from cress.model.whole_numbers import whole_number
 from cress.slurm.arrays import Array, parse_array
 from cress.slurm.command_line import Given, notes, refused
 from cress.slurm.dependencies import Dependency, parse_dependency
@@ -338,7 +339,8 @@ def _limit(request: SlurmRequest) -> str:
 
 def _priority(request: SlurmRequest, meanings: Sequence[Meaning]) -> int:
     given = request.text("priority")
-    priority = int(given) if given.lstrip("-").isdigit() else sum(meaning.priority for meaning in meanings)
+    size = whole_number(given.lstrip("-"))
+    priority = sum(meaning.priority for meaning in meanings) if size is None else -size if given[0] == "-" else size
     return priority - (_nice(request.text("nice")) if "nice" in request.values else 0)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 
 MOST = 100_000
 
@@ -33,9 +34,10 @@ def _words(text: str) -> list[str]:
 def _numbers(inside: str, whole: str) -> Iterable[str]:
     for part in inside.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) - int(first) > MOST):
+        begin, end = whole_number(first), whole_number(last if dash else first)
+        if begin is None or end is None or end - begin > MOST:
             raise InputError(f"{whole!r} is not a list of nodes", hint="such as n1,n2 or n[1-3,7]")
-        for value in range(int(first), int(last if dash else first) + 1):
+        for value in range(begin, end + 1):
             yield f"{value:0{len(first)}d}"
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 
 # Options of qsub: the letter, what it becomes (a function of its value, or None for a refusal), and the text for the
 # page docs/slurm.md.
@@ -22,8 +23,8 @@ def _nothing(_value: str) -> list[str]:
 
 def _clock(value: str) -> list[str]:
     """PBS counts plain numbers as seconds, Slurm as minutes."""
-    if value.isdigit():
-        hours, rest = divmod(int(value), 3600)
+    if (seconds := whole_number(value)) is not None:
+        hours, rest = divmod(seconds, 3600)
         return [f"--time={hours}:{rest // 60:02d}:{rest % 60:02d}"]
     if value.count(":") == 1:
         return [f"--time=0:{value}"]
@@ -88,7 +89,7 @@ def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
     if "=" in count:
         # `select=ncpus=4` is one chunk.
         given, count = {**dict([count.partition("=")[::2]]), **given}, "1"
-    words = [f"--nodes={count}"] if count.isdigit() else ["--nodes=1", f"--nodelist={count}"]
+    words = [f"--nodes={count}"] if whole_number(count) is not None else ["--nodes=1", f"--nodelist={count}"]
     properties = [part for part in parts if "=" not in part]
     if properties:
         words.append(f"--constraint={'&'.join(properties)}")
@@ -104,9 +105,9 @@ def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
                 f"unknown resource {name!r} of a chunk",
                 hint=f"{known}; `#CRESS --requirement` chooses nodes", field="-l",
             )  # fmt: skip
-    if given.get("ncpus", "").isdigit():
-        ranks = int(given["mpiprocs"]) if given.get("mpiprocs", "").isdigit() else 1
-        words.append(f"--cpus-per-task={max(int(given['ncpus']) // max(ranks, 1), 1)}")
+    if (cpus := whole_number(given.get("ncpus", ""))) is not None:
+        ranks = whole_number(given.get("mpiprocs", "")) or 1
+        words.append(f"--cpus-per-task={max(cpus // max(ranks, 1), 1)}")
     return words
 
 

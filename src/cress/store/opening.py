@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 from cress.store.replicated import ReplicatedStore
 from cress.store.shared_log import without_password
 from cress.store.sqlite import SqliteStore
@@ -78,7 +79,7 @@ def session_in(query: str) -> float | None:
     given = parse_qs(query).get("session")
     if given is None:
         return None
-    if not given[0].isdigit() or not 1 <= int(given[0]) <= MOST_SESSION:
+    if not 1 <= (whole_number(given[0]) or 0) <= MOST_SESSION:
         hint = f"whole seconds from 1 to {MOST_SESSION}, such as ?session=4"
         raise InputError(f"{given[0][:20]!r} is not the length of a session", hint=hint, field="--store")
     return float(given[0])

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cress.center.access.redaction import redacted
-from cress.center.api.context import committer_of, sees_number, sight_of
+from cress.center.api.context import committer_of, sees_number, sight_of, user_of
 from cress.center.api.routes import Routes, query_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.model.errors import InputError
@@ -55,7 +55,7 @@ class EventStream(Stream):
     """A stream of events; its only state is a position among the kept events."""
 
     def __init__(self, request: Request, after: int, *, job: int | None, group: str, follow: bool) -> None:
-        super().__init__(committer_of(request))
+        super().__init__(committer_of(request), user_of(request))
         self._request, self._sight = request, sight_of(request)
         # Jobs and the reader's right to see them, which may be unknown when the last events are read.
         self._known: dict[int, bool] = {}

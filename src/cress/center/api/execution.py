@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from cress.center.api.context import committer_of, own_job
+from cress.center.api.context import caller_of, committer_of, own_job
 from cress.center.api.errors import Forbidden, UnknownResource, answer_to
 from cress.center.api.jobs import check_task
 from cress.center.api.routes import Routes, parse_query
@@ -49,7 +49,7 @@ async def run_inside(socket: WebSocket, id: str, task: str) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
                 start = _checked(_decoded(await socket.receive_text(), ExecStart))
-            command = await connection.run_inside(attempt, start)
+            command = await connection.run_inside(attempt, start, caller_of(socket).user)
         except (InputError, Away) as error:
             await _last(socket, str(error))
         except (TimeoutError, KeyError):

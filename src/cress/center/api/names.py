@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from cress.center.access.rights import Sight
 from cress.center.api.bodies import reply
-from cress.center.api.context import caller_of, committer_of, sight_of
+from cress.center.api.context import caller_of, committer_of, sight_of, user_of
 from cress.center.api.errors import Forbidden
 from cress.center.api.routes import Routes, query_of
 from cress.center.api.stream import HEARTBEAT, Stream
@@ -96,7 +96,7 @@ class PlacesStream(Stream):
         follow: bool,
     ) -> None:
         """``asked`` are the group and the jobs that the reader sees."""
-        super().__init__(committer_of(request))
+        super().__init__(committer_of(request), user_of(request))
         self._group, self._sight = asked
         self._domain = domain_of(self.committer.settings)
         self._follow = follow

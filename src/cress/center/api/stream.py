@@ -13,18 +13,24 @@ from cress.center.web.asgi import Receive, Scope, Send
 
 # Seconds between signs of life, and after which a reader that takes nothing is disconnected.
 HEARTBEAT, STALLED = 15.0, 30.0
-MOST_READERS = 500
+# Most streams at a time, and those of one user.
+MOST_READERS, MOST_OF_USER = 500, 250
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 class Stream(Response):
     """An answer as a stream; each part is read from the committer when it is sent, so a slow reader costs no memory."""
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: Committer, user: str) -> None:
+        """``user`` is the user who reads. Raises NotStored if there are too many streams."""
         super().__init__(media_type="text/event-stream")
-        if committer.events.readers >= MOST_READERS:
+        readers = committer.events.readers
+        if readers[user] >= MOST_OF_USER:
+            raise NotStored(f"{MOST_OF_USER} programs of {user} follow the events already; end one of them")
+        if readers.total() >= MOST_READERS:
             raise NotStored(f"{MOST_READERS} readers follow the events already; try again")
         self.committer = committer
+        self._user = user
 
     @abstractmethod
     def greeting(self) -> bytes:
@@ -49,7 +55,8 @@ class Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader disconnects, takes nothing more, or the stream ends."""
         gone = asyncio.ensure_future(_until_gone(receive))
-        self.committer.events.readers += 1
+        readers = self.committer.events.readers
+        readers[self._user] += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             part = self.greeting()
@@ -69,7 +76,9 @@ class Stream(Response):
             # The reader resumes when it reads again; until then nothing is kept for it.
             return
         finally:
-            self.committer.events.readers -= 1
+            readers[self._user] -= 1
+            if not readers[self._user]:
+                del readers[self._user]
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone

@@ -20,7 +20,7 @@ class Overrun(Exception):
 class RunningCommand:
     """One command, with the output that waits for the client; the output window bounds it.
 
-    ``send`` sends a message to the executor; ``forget`` is called when the command is closed.
+    ``user`` runs it; ``send`` sends a message to the executor; ``forget`` is called when the command is closed.
     """
 
     def __init__(
@@ -29,9 +29,11 @@ class RunningCommand:
         attempt: int,
         start: ExecStart,
         *,
+        user: str,
         send: Callable[[FromCenter], None],
         forget: Callable[[int], None],
     ) -> None:
+        self.user = user
         self._send = send
         self._forget = forget
         self._number = number

@@ -12,6 +12,7 @@ import msgspec
 from cress.center.connections.bulk import PATIENCE as BULK_PATIENCE
 from cress.center.connections.bulk import PAUSE, BulkWire, Pace
 from cress.center.connections.commands import RunningCommand
+from cress.model.errors import InputError
 from cress.protocol import messages
 from cress.protocol.execution import ExecStart
 from cress.protocol.messages import (
@@ -26,6 +27,9 @@ from cress.protocol.messages import (
 )
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
+
+# Most commands of one user in the tasks of one node, which runs a hundred of all users at a time.
+MOST_OF_USER = 25
 
 # Bytes of queued messages above which an executor is disconnected.
 MOST_WAITING = 64 * 2**20
@@ -159,13 +163,17 @@ class Connection:
         if future is not None and not future.done():
             future.set_result(data)
 
-    async def run_inside(self, attempt: int, start: ExecStart) -> RunningCommand:
-        """Run a command in an attempt; the caller closes it. Raises Away."""
+    async def run_inside(self, attempt: int, start: ExecStart, user: str) -> RunningCommand:
+        """Run a command of a user in an attempt; the caller closes it. Raises Away and InputError."""
         wire = await self._wire()
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
+        if sum(command.user == user for command in self._commands.values()) >= MOST_OF_USER:
+            raise InputError(f"{MOST_OF_USER} commands of {user} run on node {self.name}", hint="end one of them")
         number, self._next = self._next, self._next + 1
-        command = self._commands[number] = RunningCommand(number, attempt, start, send=wire.put, forget=self._forget)
+        command = self._commands[number] = RunningCommand(
+            number, attempt, start, user=user, send=wire.put, forget=self._forget
+        )
         return command
 
     # --- the second connection ----------------------------------------------------------------------------------------

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from cress.protocol.cluster_views import EventView
 from cress.shell.center.commit import CommitLoop
 
 
 class EventFeed:
-    """The latest events of a commit loop; ``readers`` is the number of their followers."""
+    """The latest events of a commit loop; ``readers`` counts their followers by user."""
 
     def __init__(self, loop: CommitLoop) -> None:
         self._loop = loop
-        self.readers = 0
+        self.readers: Counter[str] = Counter()
         self._next: asyncio.Future[None] | None = None
 
     @property

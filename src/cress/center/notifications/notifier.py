@@ -18,6 +18,7 @@ from cress.center.keeping.notified_position import read_position, write_position
 from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings
 from cress.center.notifications.messages import delivery
 from cress.center.notifications.outbox import Outbox
+from cress.center.notifications.watched_jobs import WatchedJobs
 from cress.center.process.turns import in_turns
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
@@ -82,7 +83,7 @@ class Notifier:
         self._stored = -1
         self._started: OrderedDict[int, None] = OrderedDict()
         self._expected: dict[int, float] = {}  # the expected start that was last told, by job
-        self._watched: OrderedDict[int, None] = OrderedDict()
+        self._watched = WatchedJobs(MOST_WATCHED)
         self._complained: dict[tuple[str, str], float] = {}
 
     async def run(self) -> None:
@@ -209,9 +210,7 @@ class Notifier:
         run = self._committer.run(number)
         if run is None or not any(Occasion.START_CHANGED in entry.on for entry in run.notify):
             return
-        self._watched[number] = None
-        while len(self._watched) > MOST_WATCHED:
-            self._watched.popitem(last=False)
+        self._watched.add(number, run.user)
 
     async def _expected_starts(self) -> None:
         jobs = self._committer.machine.core.jobs
@@ -228,7 +227,7 @@ class Notifier:
         committer = self._committer
         job = committer.machine.jobs.get(number)
         if job is None or job.started:
-            self._watched.pop(number, None)
+            self._watched.discard(number)
             self._expected.pop(number, None)
             return
         now = committer.machine.utc

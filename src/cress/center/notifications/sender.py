@@ -32,6 +32,7 @@ from cress.center.notifications.delivery import (
     encode,
 )
 from cress.center.process.line_process import answer, orders_of_center
+from cress.center.web.no_cookies import no_cookies
 from cress.model.allowed_sources import ANY, AllowedSources, parse_host_rule
 from cress.network.connection_guard import ConnectionGuard, refusal_in
 
@@ -203,6 +204,15 @@ class Sender:
         self._told(DeliveryResult(delivery.id, problem))
 
 
+def open_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+    """Return a client for the URLs of all users; ``transport`` is that of a test."""
+    limits = httpx.Limits(max_keepalive_connections=AT_ONCE, keepalive_expiry=5.0)
+    # A proxy of the environment would connect for this process, past the guard.
+    return httpx.AsyncClient(
+        trust_env=False, timeout=PATIENCE, limits=limits, cookies=no_cookies(), transport=transport
+    )
+
+
 async def _serve() -> None:
     lines = await orders_of_center()
     settings = decode_settings(await lines.readline())
@@ -210,9 +220,7 @@ async def _serve() -> None:
     def told(result: DeliveryResult) -> None:
         answer(encode(result))
 
-    limits = httpx.Limits(max_keepalive_connections=AT_ONCE, keepalive_expiry=5.0)
-    # A proxy of the environment would connect for this process, past the guard.
-    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE, limits=limits) as client:
+    async with open_client() as client:
         if settings.smtp:
             sender = Sender(by_mail(settings), told)
         else:

@@ -18,6 +18,7 @@ import httpx
 import cress
 from cress.center.process.line_process import answer, orders_of_center
 from cress.center.waiting.looks import LookOrder, LookResult, decode_order, decode_settings, encode
+from cress.center.web.no_cookies import no_cookies
 from cress.model.allowed_sources import ANY, AllowedSources
 from cress.model.waits import PATH, URL
 from cress.network.connection_guard import ConnectionGuard, refusal_in
@@ -85,6 +86,9 @@ class Looker:
                 return LookResult(order.id, True)
         except (httpx.HTTPError, OSError, TimeoutError, UnicodeError, httpx.InvalidURL) as error:
             return LookResult(order.id, False, refusal_in(error, OPTION))
+        except Exception:  # noqa: BLE001 - a link to itself, or whatever else a library raises
+            # A look without an answer would take a place of its user for ever.
+            return LookResult(order.id, False)
 
     def _threads_for(self, path: Path) -> FolderThreads:
         places = () if ".." in path.parts else path.parents
@@ -97,14 +101,26 @@ class Looker:
         return LookResult(order.id, real.exists())
 
 
+def open_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+    """Return a client for the pages of all users; ``transport`` is that of a test."""
+    headers = {"User-Agent": f"cress/{cress.__version__}"}
+    # A proxy of the environment would connect for this process, past the guard.
+    return httpx.AsyncClient(
+        trust_env=False,
+        timeout=PATIENCE,
+        headers=headers,
+        follow_redirects=True,
+        cookies=no_cookies(),
+        transport=transport,
+    )
+
+
 async def _serve() -> None:
     lines = await orders_of_center()
     settings = decode_settings(await lines.readline())
     folders = await asyncio.to_thread(lambda: [Path(folder).resolve() for folder in settings.folders])
     tasks: set[asyncio.Task[None]] = set()
-    # A proxy of the environment would connect for this process, past the guard.
-    headers = {"User-Agent": f"cress/{cress.__version__}"}
-    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE, headers=headers, follow_redirects=True) as client:
+    async with open_client() as client:
         ConnectionGuard(AllowedSources(hosts=settings.hosts or (ANY,)), OPTION).install()
         looker = Looker(folders, client, [Path(folder) for folder in settings.folders])
 

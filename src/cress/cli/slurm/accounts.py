@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cress.cli.slurm.common import center, site, user_of
 from cress.cli.slurm.queue import option
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 from cress.slurm.command_line import parse
 
 OPTIONS = (
@@ -82,6 +83,6 @@ def sacctmgr(_name: str, words: Sequence[str]) -> int:
         if parsable:
             print("|".join(cells) + last)
         else:
-            sizes = [int(size) if size.isdigit() else 10 for _, _, size in fields]
+            sizes = [whole_number(size, 4) or 10 for _, _, size in fields]
             print(" ".join(f"{cell[:size]:>{size}}" for cell, size in zip(cells, sizes, strict=True)) + " ")
     return 0

@@ -12,6 +12,7 @@ from cress.cli.slurm.common import center, user_of
 from cress.cli.slurm.rows import FIELDS, LIVE, STATES, JobRow, elements_of, field, moment, named, rows_of
 from cress.cli.slurm.tables import TextColumn, columns_of_names, printed, widths
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
@@ -127,7 +128,7 @@ def squeue(_name: str, words: Sequence[str]) -> int:
     if rest:
         raise InputError(f"unknown argument {rest[0]!r}", hint="squeue --jobs=12")
     columns = _columns(values)
-    every = float(values["iterate"]) if values.get("iterate", "").isdigit() else 0.0
+    every = float(whole_number(values.get("iterate", "")) or 0)
     with center() as client:
         while True:
             rows = list(_rows(client, values, tasks=_need_tasks(values)))

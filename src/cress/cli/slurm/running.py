@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cress.cli.slurm.common import FAILED, center, say
 from cress.cli.slurm.layout import StepRank
+from cress.model.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from cress.client import Client
@@ -376,15 +377,16 @@ def _feed(step: RunningStep, runners: Sequence[_Process | _Elsewhere], only: Ste
     if only is not None and only.place.task == step.here and step.input in ("", "all", "0"):
         return  # it has this program's own
     chosen = runners
-    if step.input.isdigit():
-        chosen = [runner for runner in runners if runner.rank.rank == int(step.input)]
+    rank = whole_number(step.input)
+    if rank is not None:
+        chosen = [runner for runner in runners if runner.rank.rank == rank]
         for runner in runners:
             if runner not in chosen:
                 runner.end_input()
     source = 0
     if step.input == "none":
         source = os.open(os.devnull, os.O_RDONLY)
-    elif step.input and not step.input.isdigit() and step.input != "all":
+    elif step.input and rank is None and step.input != "all":
         source = os.open(filled(step.input, step, step.ranks[0]), os.O_RDONLY)
     with contextlib.suppress(OSError):
         while data := os.read(source, READ):

@@ -21,6 +21,7 @@ from cress.cli.slurm.layout import (
     step_number,
 )
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, read_request
 from cress.slurm.nodelist import compressed, expanded
@@ -87,7 +88,7 @@ def _limit(request: SlurmRequest) -> float | None:
 def _warn() -> tuple[str, float] | None:
     """Return the signal that the job asked for and the moment of it; ``None`` for none, or one for the script."""
     text, end = os.environ.get("SLURM_CRESS_WARN", ""), os.environ.get("SLURM_JOB_END_TIME", "")
-    if not text or not end.isdigit() or text.startswith("B:"):
+    if not text or whole_number(end) is None or text.startswith("B:"):
         return None
     word, _, before = text.partition("@")
     return word, int(end) - int(before or 60)
@@ -104,8 +105,7 @@ def _placed(name: str, request: SlurmRequest, found: Allocation, taken: TakenPro
         if not places:
             raise InputError(f"{given['nodelist']} is not in the allocation", hint=compressed(
                 place.node for place in found.places), field="--nodelist")  # fmt: skip
-    if given.get("relative", "").isdigit():
-        places = places[int(given["relative"]) :]
+    places = places[whole_number(given.get("relative", "")) or 0 :]
     per_node = int(given.get("ntasks-per-node") or 0)
     nodes = int(given["nodes"].partition("-")[0]) if given.get("nodes") else 0
     if nodes:

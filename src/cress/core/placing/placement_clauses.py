@@ -22,6 +22,7 @@ from cress.core.tables.dependencies import JobKey, Relation, key_of
 from cress.core.tables.ports import DYNAMIC
 from cress.language.clauses import Clause, Kind
 from cress.model.job import Job
+from cress.model.whole_numbers import whole_number
 
 
 class PlacedPredicate(Predicate):
@@ -50,7 +51,7 @@ class FixedPort(PlacedPredicate):
     def port_in(text: str) -> int | None:
         """Return the port in the text of such a predicate; ``None`` for other texts."""
         number = text.removeprefix(_PORT)
-        return int(number) if number != text and number.isdigit() else None
+        return whole_number(number) if number != text else None
 
     def excludes(self, places: Ints) -> Bools:
         return self.relations.ports.taken(places, self._port)
@@ -172,9 +173,10 @@ def listed(names: list[str]) -> list[str]:
     ranges: list[list[str]] = []
     for name in names:
         head, _, last = name.rpartition(".")
-        if ranges and head and last.isdigit():
+        number = whole_number(last)
+        if ranges and head and number:
             before, _, end = ranges[-1][-1].rpartition(".")
-            if before == head and end.isdigit() and int(end) + 1 == int(last):
+            if before == head and whole_number(end) == number - 1:
                 ranges[-1].append(name)
                 continue
         ranges.append([name])

@@ -13,6 +13,7 @@ from cress.model.jobfile.values import as_number, as_text, raise_all, shown
 from cress.model.run import Check
 from cress.model.times import DAY, HOUR, MILLISECOND, SECOND
 from cress.model.units import format_duration, one_of, parse_count, parse_duration
+from cress.model.whole_numbers import whole_number
 
 CHECK_KEYS = ("port", "url", "on", "command", "every", "timeout", "delay", "failures")
 WAYS = ("port", "url", "command")
@@ -56,7 +57,7 @@ def port_of_check(made: Check, ports: Ports) -> InputError | None:
         return None
     key, port = ("on", made.on) if made.url else ("port", made.port)
     names = [name for name, _ in ports]
-    if port.isdigit() or port in names:
+    if whole_number(port) is not None or port in names:
         return None
     if port:
         hint = one_of(port, names) if names else f"ports: {{{port}: dynamic}}, or a number"

@@ -20,6 +20,7 @@ from cress.model.jobfile.schemas import MAX_STEPS
 from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
 from cress.model.resources import Dimensions
 from cress.model.step_condition import HINT, parse_condition, references
+from cress.model.step_values import variable
 from cress.model.units import one_of
 
 # Maximum number of steps of a cycle in an error.
@@ -102,12 +103,17 @@ def _entries(value: object) -> dict[str, Mapping[str, object]]:
     if len(found) > MAX_STEPS:
         raise InputError(f"{len(found)} steps are too many", hint=f"at most {MAX_STEPS}; many alike: tasks")
     entries: dict[str, Mapping[str, object]] = {}
+    prefixes: dict[str, str] = {}  # of the variables in which later steps find the values of a step
     errors: list[InputError] = []
     for written, entry in found.items():
         if len(errors) > MAX_ERRORS:
             break
         try:
-            entries[values.name(written)] = mapping_of(entry, "command: … for each step")
+            name = values.name(written)
+            if (other := prefixes.setdefault(variable(name, ""), name)) != name:
+                what = f"later steps find its values under the same names as those of {other}"
+                raise InputError(what, hint="names that differ in more than case and punctuation")  # noqa: TRY301
+            entries[name] = mapping_of(entry, "command: … for each step")
         except InputError as error:
             errors.append(error.at(field=shown(written).strip("'\"")))
     raise_all(errors)

@@ -71,7 +71,8 @@ async def begin_sign_in(request: Request) -> Response:
     target = "/"
     try:
         target = target_of((await form_of(request)).get("next", "/"))
-        pending = await sessions_of(request).sign_ins.begin(target)
+        address = request.client.host if request.client else ""
+        pending = await sessions_of(request).sign_ins.begin(target, address)
     except (InputError, ClientError, NoCenter, FormError) as error:
         return await sign_in_page(request, "; ".join(sentences(error)), target)
     answer = back_to("/login/provider")

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from cress.model.whole_numbers import whole_number
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import event, signed_in
 from cress.protocol.cluster_views import EventView
@@ -23,8 +24,7 @@ SETTLE = 0.7
 def wanted(about: str) -> Callable[[EventView], bool]:
     """Return whether an event changes a page: ``job:12`` is the page of that job, ``node:n1`` of that node."""
     kind, _, name = about.partition(":")
-    if kind == "job" and name.isdigit():
-        number = int(name)
+    if kind == "job" and (number := whole_number(name)) is not None:
         return lambda told: told.job == number
     if kind == "node":
         return lambda told: told.node == name

@@ -17,6 +17,7 @@ from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.model.units import parse_duration
+from cress.model.whole_numbers import whole_number
 from cress.portal.dimensions import measured
 from cress.portal.drawings import curve
 from cress.portal.nodes_view import SMALL, STATES, AllNodes, NodeMap, all_nodes, chosen, map_of, used_dimensions
@@ -74,7 +75,7 @@ async def nodes(request: Request, session: BrowserSession) -> Response:
     """Show the nodes: map, filter, table."""
     given, wanted = request.query_params, await _wanted(request, session)
     every = wanted.every
-    first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
+    first = whole_number(given.get("from", "")) or 0
     rows = wanted.drawn.nodes[first : first + ROWS]
     names = used_dimensions(rows, every.dimensions)
     asked = {key: given.get(key, "").strip() for key in ("where", "state", "name")}

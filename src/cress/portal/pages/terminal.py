@@ -21,7 +21,7 @@ from cress.model.errors import InputError
 from cress.portal.guard import policy
 from cress.portal.pages.jobs import may_change, number_of
 from cress.portal.sessions import BrowserSession, BrowserSessions
-from cress.portal.terminals import MOST, TerminalBridge, TerminalWord
+from cress.portal.terminals import MOST, MOST_OF_USER, TerminalBridge, TerminalWord
 from cress.portal.web import page, sentences, session_of, signed_in
 
 # The best shell of the task; one without bash has sh.
@@ -57,17 +57,40 @@ async def terminal(request: Request, session: BrowserSession) -> Response:
 async def terminal_socket(socket: WebSocket) -> None:
     """Join a browser with a command in a task. The guard has checked the origin, the first message has the secret."""
     await socket.accept()
-    opened: set[TerminalBridge] = socket.app.state.terminals
+    # The users of the terminals that are open or begin.
+    users: list[str] = socket.app.state.terminals
     try:
         session, start = await _greeting(socket)
-        bridge = await _begin(socket, session, start, len(opened))
-    except (ClientError, NoCenter, InputError) as error:
-        await _leave(socket, {"over": True, "code": None, "why": "; ".join(sentences(error))})
+        check_room(users, session.user)
+    except InputError as error:
+        await _refuse(socket, error)
         return
     except (TimeoutError, WebSocketDisconnect, KeyError):
         await _leave(socket, None)
         return
-    opened.add(bridge)
+    users.append(session.user)
+    try:
+        await _join(socket, session, start)
+    except (ClientError, NoCenter, InputError) as error:
+        await _refuse(socket, error)
+    finally:
+        users.remove(session.user)
+
+
+def check_room(users: list[str], user: str) -> None:
+    """Check that a user may open one more terminal, beside those of these users. Raises InputError."""
+    if users.count(user) >= MOST_OF_USER:
+        raise InputError(f"{MOST_OF_USER} of your terminals are open in this portal", hint="close one")
+    if len(users) >= MOST:
+        raise InputError(f"{MOST} terminals are open in this portal", hint="close one")
+
+
+async def _join(socket: WebSocket, session: BrowserSession, start: TerminalStart) -> None:
+    """Start the command, and pass everything on until it ends or the browser is gone.
+
+    Raises InputError and ClientError.
+    """
+    bridge = await _begin(socket, session, start)
     session.closers.add(bridge.close)
     running = asyncio.create_task(bridge.run())
     reading = asyncio.create_task(_read(socket, bridge, session.id))
@@ -76,7 +99,6 @@ async def terminal_socket(socket: WebSocket) -> None:
     finally:
         bridge.close()
         session.closers.discard(bridge.close)
-        opened.discard(bridge)
         for task in (running, reading):
             task.cancel()
         await asyncio.gather(running, reading, return_exceptions=True)
@@ -96,10 +118,8 @@ async def _greeting(socket: WebSocket) -> tuple[BrowserSession, TerminalStart]:
     return session, start
 
 
-async def _begin(socket: WebSocket, session: BrowserSession, start: TerminalStart, others: int) -> TerminalBridge:
+async def _begin(socket: WebSocket, session: BrowserSession, start: TerminalStart) -> TerminalBridge:
     """Start the command, as the user of the session. Raises InputError and ClientError."""
-    if others >= MOST:
-        raise InputError(f"{MOST} terminals are open in this portal", hint="close one")
     id = number_of(socket.path_params["id"], "job")
     task = number_of(socket.query_params.get("task", "0"), "task")
     try:
@@ -126,6 +146,10 @@ async def _read(socket: WebSocket, bridge: TerminalBridge, session: str) -> None
         else:
             with contextlib.suppress(msgspec.MsgspecError):
                 bridge.word(msgspec.json.decode(message.get("text") or "", type=TerminalWord))
+
+
+async def _refuse(socket: WebSocket, error: Exception) -> None:
+    await _leave(socket, {"over": True, "code": None, "why": "; ".join(sentences(error))})
 
 
 async def _leave(socket: WebSocket, last: dict[str, Any] | None) -> None:

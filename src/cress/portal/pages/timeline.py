@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cress.client import calls
+from cress.model.whole_numbers import whole_number
 from cress.portal.drawings import TimeScale
 from cress.portal.gantt import GanttWork, gantt_of
 from cress.portal.job_view import waiting_jobs
@@ -34,7 +35,7 @@ async def timeline(request: Request, session: BrowserSession) -> Response:
     span = given.get("span", "1h") if given.get("span", "1h") in SPANS else "1h"
     part = given.get("part", "now") if given.get("part", "now") in PARTS else "now"
     name, where = given.get("name", "").strip(), given.get("where", "").strip()
-    first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
+    first = whole_number(given.get("from", "")) or 0
     found = await all_nodes(viewer, where)
     nodes = chosen(found.nodes, "", name)
     shown = nodes[first : first + NODES]

@@ -20,6 +20,7 @@ from cress.model.errors import InputError
 from cress.model.group import Group, Quota
 from cress.model.node import Node
 from cress.model.resources import Dimensions
+from cress.model.whole_numbers import whole_number
 from cress.simulator.load import DEFAULT_LOAD, demand, span
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.table import Columns, read_csv, workload_of
@@ -69,7 +70,7 @@ def _in_order(jobs: Columns, lines: list[int]) -> list[int]:
 
 def _number(cell: object) -> float:
     text = str(cell).strip()
-    return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+    return float(text) if text.isascii() and text.replace(".", "", 1).isdigit() else 0.0
 
 
 def _columns(jobs: Columns, lines: list[int], largest: int, notes: TraceNotes) -> Columns:
@@ -78,7 +79,7 @@ def _columns(jobs: Columns, lines: list[int], largest: int, notes: TraceNotes) -
     A job with more GPUs than a node becomes a gang of equal tasks, as few as divide them.
     """
     gpus = [str(cell).strip() for cell in jobs["num_gpu"]]
-    tasks = [int(text) // gcd(int(text), largest) if text.isdigit() and int(text) > largest else 1 for text in gpus]
+    tasks = [number // gcd(number, largest) if (number := whole_number(text) or 0) > largest else 1 for text in gpus]
     per_task = [str(int(text) // k) if k > 1 else text for text, k in zip(gpus, tasks, strict=True)]
     run = _minutes(jobs, "duration")
     kinds = [str(kind).strip().lower() for kind in jobs["job_type"]]

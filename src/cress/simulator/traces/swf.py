@@ -23,6 +23,7 @@ from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
+from cress.model.whole_numbers import whole_number
 from cress.simulator.dependencies import in_order
 from cress.simulator.files import UNREADABLE
 from cress.simulator.tidying import tidy
@@ -364,9 +365,10 @@ def _peak(starts: Floats, ends: Floats, used: Ints) -> int:
 
 
 def _integer(text: str) -> int:
-    """Return the integer at the start of a header value, otherwise 0: archives add remarks after it."""
+    """Return the integer at the start of a header value, after which archives add remarks; 0 for mistakes."""
     word = (text.split() or [""])[0]
-    return int(word) if word.isdigit() else 0
+    number = whole_number(word) or 0
+    return number if number < MOST else 0
 
 
 def _one_node(processors: int) -> SimulatedCluster:

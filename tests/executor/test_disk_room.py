@@ -1,0 +1,96 @@
+"""The fault for a full disk: of the node, or of a job whose own files fill it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cress.executor import transfer
+from cress.executor.addresses import Failed, FileRoot
+from cress.executor.images import Images
+from cress.executor.source_rules import SourceRules
+from cress.model.allowed_sources import AllowedSources
+from cress.model.reports import Cause
+from cress.model.run import File
+
+SIZE = 100 * 2**20
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A disk of 100 MiB and 1,000 inodes, of which no more are free than a test says."""
+    known = SimpleNamespace(f_frsize=4096, f_blocks=SIZE // 4096, f_bavail=0, f_files=1000, f_favail=500)
+    monkeypatch.setattr("cress.executor.disk_room.os.statvfs", lambda _: known)
+    return known
+
+
+def brought(monkeypatch: pytest.MonkeyPatch, folder: Path, path: str, size: int) -> tuple[Cause, str]:
+    """The failure of a job that brings a file of this size, and then an archive for which there is no room."""
+
+    def full(*_: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("cress.executor.transfer.unpack.unpack", full)
+    monkeypatch.setattr(transfer, "AT_ONCE", 1)
+    monkeypatch.chdir(folder)
+    with (folder.parent / "large").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+    with tarfile.open(folder.parent / "a.tar", "w") as tar:
+        tar.add(folder.parent / "large", "large")
+    files = (
+        File(source=str(folder.parent / "large"), path="large"),
+        File(source=str(folder.parent / "a.tar"), path=path, unpack=True),
+    )
+    wrong = transfer.bring(files, FileRoot(Path()), {}, SourceRules(AllowedSources()))
+    assert wrong is not None
+    return wrong.cause, wrong.error.partition("no room is left on the disk of this node")[2]
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "files", "cause"),
+    [
+        ("full of the files of others", 1, 500, Cause.NODE),
+        ("full of its own files", 20, 500, Cause.FILES),
+        ("without inodes", 20, 0, Cause.NODE),
+    ],
+)
+def test_a_job_whose_own_files_fill_a_disk_is_at_fault(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    disk: SimpleNamespace,
+    free: str,
+    size: int,
+    files: int,
+    cause: Cause,
+) -> None:
+    disk.f_favail = files
+    (tmp_path / "work").mkdir()
+    found, behind = brought(monkeypatch, tmp_path / "work", "x", size * 2**20)
+    assert (found, behind) == (cause, ": the files of the job itself take it" if cause is Cause.FILES else ""), free
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_place_that_the_job_chose_is_not_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work").mkdir()
+    assert brought(monkeypatch, tmp_path / "work", f"{tmp_path}/elsewhere/x", 1) == (Cause.FILES, "")
+
+
+@pytest.mark.parametrize("free", [0, SIZE // 4096 // 5])
+def test_an_image_that_is_larger_than_the_disk_is_no_fault_of_the_node(
+    tmp_path: Path, disk: SimpleNamespace, free: int
+) -> None:
+    disk.f_bavail = free
+    place = tmp_path / "images/archive-0"
+    place.mkdir(parents=True)
+
+    def full(_: Path) -> None:
+        raise Failed("no room is left on the disk of this node", node=True)
+
+    with pytest.raises(Failed) as caught:
+        Images(tmp_path, AllowedSources())._make(place, full)
+    assert caught.value.node is (free == 0)
