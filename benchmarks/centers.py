@@ -90,8 +90,7 @@ class _Cluster:
 
     def __init__(self, folder: Path, store: str) -> None:
         self.folder, self.store = folder, store
-        first = free_ports(4)
-        self.ports = range(first, first + 4)
+        self.ports = free_ports(4)
         self.centers: list[subprocess.Popen[bytes] | None] = [None, None]
         self.starts = folder / "starts"
         self.starts.touch()

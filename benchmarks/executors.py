@@ -203,8 +203,7 @@ def results() -> Iterator[Result]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cress-")))
         servers = stack.enter_context(closing(Ensemble(folder / "zk", 3, TICK)))
         store = f"zookeeper://{servers.hosts}/cress?session=2"
-        first_port = free_ports(4)
-        ports = list(range(first_port, first_port + 4))
+        ports = free_ports(4)
         first = _Center(folder, 0, ports, store)
         stack.callback(_end, first.process)
         second = _Center(folder, 1, ports, store)

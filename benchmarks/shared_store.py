@@ -69,8 +69,7 @@ def _snapshot(address: str, place: Path) -> Iterator[Result]:
 def _tree(hosts: str, data: Path) -> Iterator[Result]:
     """The size of the tree while jobs are submitted and cancelled: the largest one, and the one at the end."""
     data.mkdir(mode=0o700)
-    api = free_ports(2)
-    executors = api + 1
+    api, executors = free_ports(2)
     words = ("center", "--data", str(data), "--port", str(api), "--executor-port", str(executors))
     center = subprocess.Popen([*CRESS, *words, "--store", f"zookeeper://{hosts}/cress?session=20"])
     client, zookeeper = _connected(data, center), KazooClient(hosts)

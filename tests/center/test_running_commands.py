@@ -20,7 +20,7 @@ class Command:
         self.sent: list[Any] = []
         self.forgotten: list[int] = []
         start = ExecStart(command=("sh",), environment={"A": "b"}, terminal=(24, 80))
-        self.it = RunningCommand(7, 3, start, send=self.sent.append, forget=self.forgotten.append)
+        self.it = RunningCommand(7, 3, start, user="root", send=self.sent.append, forget=self.forgotten.append)
         assert self.sent == [Exec(id=7, attempt=3, command=("sh",), environment=(("A", "b"),), terminal=(24, 80))]
         self.sent.clear()
 
