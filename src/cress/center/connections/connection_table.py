@@ -29,7 +29,7 @@ from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
 
 # Most commands of one user in the tasks of one node, which runs a hundred of all users at a time.
-MOST_OF_USER = 25
+MOST_OF_USER = 50
 
 # Bytes of queued messages above which an executor is disconnected.
 MOST_WAITING = 64 * 2**20
