@@ -83,7 +83,7 @@ def allocate(
         client.cancel(id)
         say(name, f"Job allocation {id} has been revoked.")
         raise
-    except InputError:
+    except (InputError, OSError):
         client.cancel(id)
         raise
     if steps is None:
