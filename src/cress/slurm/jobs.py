@@ -16,6 +16,7 @@ from cress.slurm.command_line import Given, notes, refused
 from cress.slurm.dependencies import Dependency, parse_dependency
 from cress.slurm.moments import read_begin, read_deadline
 from cress.slurm.nodelist import expanded
+from cress.slurm.pbs import THREADS
 from cress.slurm.sites import Meaning, Site
 from cress.slurm.task_head import HEAD
 from cress.slurm.values import memory, node_count, number, seconds
@@ -245,6 +246,11 @@ def environment(request: SlurmRequest, around: Surroundings, default: str) -> di
     return found
 
 
+def _threads(request: SlurmRequest) -> dict[str, str]:
+    threads = request.text(THREADS.name)
+    return {"OMP_NUM_THREADS": threads} if threads else {}
+
+
 def _meanings(request: SlurmRequest, around: Surroundings, notes: list[str]) -> list[Meaning]:
     """Return what account, partition and qos stand for; the first one with a group decides the group."""
     found = []
@@ -312,7 +318,10 @@ def allocation(
         "wait_for": _begin(request, around),
         "after": {str(id): wait.condition for wait in request.dependencies for id in wait.ids},
         "directory": directory if directory.startswith("/") else f"{around.directory}/{directory}",
-        "environment": environment(request, around, default_export) | _variables(request, layout, around, title),
+        # A number of threads that the submission sets counts more than that of a directive.
+        "environment": _threads(request)
+        | environment(request, around, default_export)
+        | _variables(request, layout, around, title),
         **_tasks(request, layout),
     }
     job = {key: value for key, value in job.items() if value}

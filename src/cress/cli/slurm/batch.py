@@ -15,7 +15,7 @@ from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, Translated, batch_job, read_request, wrapped
 from cress.slurm.option_table import SBATCH
-from cress.slurm.pbs import pbs_words
+from cress.slurm.pbs import OPTIONS, pbs_words
 from cress.slurm.script import Script, read_script
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def directives(script: Script, file: str, *, pbs: bool = True) -> list[Given]:
                 _nothing_left(rest)
                 given += found
             elif directive.kind == "PBS" and pbs and "SBATCH" not in kinds:
-                given += parse(pbs_words(directive.words), SBATCH, file=file, line=directive.line)[0]
+                given += parse(pbs_words(directive.words), OPTIONS, file=file, line=directive.line)[0]
         except InputError as error:
             raise error.at(file=file, line=directive.line) from None
     return given
