@@ -57,7 +57,7 @@ def test_an_allocation_without_a_folder_of_steps_ends(error: Exception, monkeypa
     monkeypatch.setattr(allocations, "_places", lambda *_: (AllocatedPlace(0, "n1", 1),))
     monkeypatch.setattr(allocations, "step_folder", fails)
     with pytest.raises(type(error)):
-        allocations.allocate("salloc", cast("Client", Center()), read_request([]), [], "interactive")
+        allocations.allocate("salloc", cast("Client", Center()), read_request([], 0.0), [], "interactive")
     assert cancelled == [7]
 
 

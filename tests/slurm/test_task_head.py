@@ -25,7 +25,7 @@ def run(
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
     """Run the script as the executor would."""
-    request = read_request(parse(options, SBATCH)[0])
+    request = read_request(parse(options, SBATCH)[0], 0.0)
     job = batch_job(request, Surroundings(str(folder), 0.0), text, arguments, script_name="run.sh").job
     attempt = folder / "attempt"
     attempt.mkdir(exist_ok=True)
@@ -153,7 +153,7 @@ def test_variables_of_pbs(tmp_path: Path) -> None:
 )
 def test_threads_of_the_ranks_of_pbs(head: str, options: str, threads: str | None) -> None:
     script = read_script(f"#!/bin/sh\n{head}\n", "run.sh")
-    request = read_request([*directives(script, "run.sh"), *parse(options.split(), SBATCH)[0]])
+    request = read_request([*directives(script, "run.sh"), *parse(options.split(), SBATCH)[0]], 0.0)
     job = batch_job(request, Surroundings("/", 0.0), script.text, (), script_name="run.sh").job
     environment = job["environment"]
     assert isinstance(environment, dict)

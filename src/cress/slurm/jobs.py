@@ -75,8 +75,8 @@ class Translated(NamedTuple):
     singleton: bool = False
 
 
-def read_request(given: Sequence[Given]) -> SlurmRequest:
-    """Return the request of the options; the last of several counts. Raises InputError with all mistakes."""
+def read_request(given: Sequence[Given], now: float) -> SlurmRequest:
+    """Return the request of the options at a time; the last of several counts. Raises InputError with all mistakes."""
     errors = refused(given)
     request = SlurmRequest({one.option.name: one.value for one in given}, notes=notes(given))
     last = {one.option.name: one for one in given}
@@ -94,6 +94,8 @@ def read_request(given: Sequence[Given]) -> SlurmRequest:
     request.dependencies = read("dependency", parse_dependency) or ()
     for name, check in _CHECKS.items():
         read(name, check)
+    read("begin", lambda text: read_begin(text, now))
+    read("deadline", lambda text: read_deadline(text, now))
     if request.array is not None and len(errors) == 0 and _nodes_of(request) > 1:
         hint = "one job for each element, or `tasks` steps of a dag (docs/workflows.md)"
         errors.append(InputError("elements of an array run on one node each", hint=hint, field="--array"))
@@ -153,7 +155,6 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "gpus-per-node": _gpus,
     "gpus-per-task": _gpus,
     "gres": _gres,
-    "begin": lambda text: read_begin(text, 0.0),
     "signal": _warn,
     "nice": _nice,
     "nodelist": expanded,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ def sbatch(name: str, words: Sequence[str]) -> int:
         file, arguments = (rest[0], rest[1:]) if rest else ("-", [])
         script = read_script(_text(file), file if file != "-" else "standard input", pbs=pbs)
     everything = [*directives(script, file, pbs=pbs), *_from_variables(), *given]
-    request = read_request(everything)
+    request = read_request(everything, time.time())
     with center() as client:
         around = surroundings(client, everything)
         translated = batch_job(
