@@ -17,13 +17,13 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests.budget import Budget
-from tests.examples import LONGER, PUSH, USUAL, seed
+from tests.examples import LONGER, USUAL, seed
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
 settings.register_profile(
     "default",
-    max_examples=PUSH,
+    max_examples=USUAL,
     # Continuous integration draws by the seed, too; Hypothesis would try the same examples for ever there.
     derandomize=False,
     deadline=None,

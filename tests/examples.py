@@ -1,6 +1,6 @@
 """How many examples of a property are tried, and which.
 
-A push tries ``PUSH`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
+A push tries ``USUAL`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
 way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries
 ``LONGER`` times ``USUAL``, each time others.
 """
@@ -17,13 +17,13 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-PUSH, USUAL, LONGER = 10, 10, 30
+USUAL, LONGER = 10, 30
 _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property that takes ``count`` examples where others take ``USUAL``: on a push ``PUSH`` in
-    ``USUAL`` of these, in a long run ``LONGER`` times as many.
+    """Return the setting of a property that takes ``count`` examples on a push, where others take ``USUAL``, and
+    ``LONGER`` times as many in a long run.
     """
     return settings(max_examples=-(-count * settings().max_examples // USUAL))
 
@@ -50,4 +50,4 @@ def seed() -> int:
 
 def usual(push: T, long: T) -> T:
     """Return how much is tried on a push, or in a long run."""
-    return push if settings().max_examples == PUSH else long
+    return push if settings().max_examples == USUAL else long

@@ -6,13 +6,13 @@ import contextlib
 import random
 import socket
 
-# Below those that the system gives to outgoing connections, and those that executors give to tasks by default: a port
-# that is free now is taken by nobody else in the next seconds, also while other tests run.
+# Below those that the system gives to outgoing connections, and those that executors give to tasks by default. Of what
+# takes ports, only other tests choose here; two of them hardly choose the same one at once, but nothing prevents it.
 RANGE = range(10_000, 20_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return so many ports in a row on which nobody listens."""
+    """Return so many different ports, in a row, on which nobody listens now."""
     while True:
         first = random.choice(RANGE[: len(RANGE) - count])
         ports = [*range(first, first + count)]
@@ -21,7 +21,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens."""
+    """Return a port on which nobody listens now; a second call may return the same one."""
     return free_ports(1)[0]
 
 

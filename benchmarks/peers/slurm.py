@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.peers import PLACE, SLOTS, Array, Missing
+from tests.ports import free_ports
 
 PATIENCE = 20.0
 _CONFIG = """
@@ -64,7 +65,7 @@ def peer() -> Iterator[Array]:
     home = Path(tempfile.mkdtemp(prefix="slurm-"))
     for name in ("state", "spool"):
         (home / name).mkdir()
-    first, second = _free_ports()
+    first, second = free_ports(2)
     config = home / "slurm.conf"
     host = socket.gethostname().split(".")[0]
     config.write_text(_CONFIG.format(host=host, first=first, second=second, home=home, plugins=plugins, slots=SLOTS))
@@ -126,10 +127,3 @@ def _found(root: Path, name: str) -> str:
     if not paths:
         raise Missing(f"{name} is not in {root}")
     return str(min(paths, key=lambda path: len(path.name)))
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]

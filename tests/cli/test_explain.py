@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from cress.cli import explain
 from cress.cli.explain import command_of
 from cress.client import JobView
-from cress.model.explanation import Remedy
+from cress.model.explanation import ClauseEffect, NearNode, Remedy
 from cress.protocol.job_views import ExplanationView, TaskCounts
 
 JOB = JobView(
@@ -40,3 +41,20 @@ def test_a_change_of_the_job_names_its_command(
 ) -> None:
     found = ExplanationView(job=12, reason="", kind="")
     assert command_of(replace(JOB, **job), found, Remedy(kind, "", change)) == command
+
+
+def test_what_others_wrote_does_not_command_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = 'Zone = "\x1b]0;x\x07"'
+    found = ExplanationView(
+        job=12, reason=evil, kind="nodes", clauses=(ClauseEffect(evil, 1, 2, 1),),
+        nearest=(NearNode("n1", excluded_by=(evil,)),), remedies=(Remedy("clause", evil, {"requirement": evil}),),
+    )  # fmt: skip
+    monkeypatch.setattr(explain, "_asked", lambda *_: (JOB, found))
+    explain.explain("12")
+    explain.why("12")
+    shown = capsys.readouterr().out
+    assert shown.count("Zone") == 8
+    assert "\x1b" not in shown
+    assert "\x07" not in shown

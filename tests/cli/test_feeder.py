@@ -1,4 +1,4 @@
-"""Standard input of `cress run`: the thread that passes it on ends in silence when the command is over before it."""
+"""Standard input of `cress run`: the thread that passes it on ends without a traceback if the command is over."""
 
 from __future__ import annotations
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cress.client.config import Address, NoCenter, choose_cluster, data_directory, find_center
+from cress.client.config import Address, NoCenter, _device, choose_cluster, data_directory, find_center, missing
 from cress.model.errors import InputError
 
 
@@ -77,9 +78,28 @@ def test_a_center_that_starts_is_not_called_missing(tmp_path: Path) -> None:
         find_center(tmp_path)
 
 
+def test_a_lock_on_another_device_is_no_center_that_starts(tmp_path: Path) -> None:
+    lock = tmp_path / "center.lock"
+    lock.touch()
+    line = f"1: FLOCK  ADVISORY  WRITE 7 DEVICE:{lock.stat().st_ino} 0 EOF\n"
+    read = Path.read_text
+    with lock.open() as file:
+        own = _device(file.fileno())
+    for device, starts in ((own, True), ("7f:7f", False)):
+
+        def locks(path: Path, *words: Any, device: str = device, **named: Any) -> str:
+            return line.replace("DEVICE", device) if path == Path("/proc/locks") else read(path, *words, **named)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Path, "read_text", locks)
+            assert ("is starting" in missing(tmp_path, chosen=True)) == starts
+
+
 def test_a_task_without_a_token_is_told_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRESS_ATTEMPT", "7")
     with pytest.raises(NoCenter, match=r"this task has no access to the center .*job_token: true"):
+        find_center()
+    with pytest.raises(NoCenter, match="no center runs on"):
         find_center(tmp_path)
 
 

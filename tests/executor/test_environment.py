@@ -13,7 +13,7 @@ from cress.model.run import Host, Run
 from cress.protocol.messages import Gang
 from cress.shell.executor.starting import LaunchContext
 from tests.executor.harness import SupervisorProcess
-from tests.ports import free_port
+from tests.ports import free_ports
 
 RUN = Run(job=1, command=("true",), ports=(("http", 80), ("peer", 0)))
 
@@ -85,7 +85,7 @@ def test_more_hosts_than_a_variable_holds_are_in_the_file_only() -> None:
 
 def test_real_tasks_find_all_of_it(parent: SupervisorProcess) -> None:
     client = parent.start()
-    one, two = free_port(), free_port()
+    one, two = free_ports(2)
     hosts = (Host("10.0.0.2", (one,)), Host("10.0.0.2", (two,)))
     run = Run(
         job=3,

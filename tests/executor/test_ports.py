@@ -15,7 +15,7 @@ from cress.protocol.messages import Launch, Ports
 from cress.shell.executor.foreign_ports import ForeignPorts
 from tests.executor.centers import AgentProcess, Center, center, clean_up
 from tests.executor.harness import Client, SupervisorProcess, shell, until
-from tests.ports import free_port
+from tests.ports import free_port, free_ports
 
 FOREVER = shell("exec sleep 1000", job=1, ports=(("web", 0),))
 
@@ -118,7 +118,7 @@ def test_a_task_can_use_its_port_at_once(client: Client) -> None:
 
 def test_a_supervisor_that_comes_after_another_still_knows_the_ports(parent: SupervisorProcess) -> None:
     client = parent.start()
-    one, two = free_port(), free_port()
+    one, two = free_ports(2)
     client.launch(FOREVER, 5, ports=(one, two))
     client.launch(shell("exit 0"), 6)
     client.wait_started(5)

@@ -31,7 +31,7 @@ AROUND = Surroundings(
 def translated(options: str, around: Surroundings = AROUND) -> Translated:
     import shlex
 
-    request = read_request(parse(shlex.split(options), SBATCH)[0])
+    request = read_request(parse(shlex.split(options), SBATCH)[0], around.now)
     return batch_job(request, around, "#!/bin/sh\n", (), script_name="run.sh")
 
 
@@ -134,6 +134,7 @@ def test_variables_that_are_known_before_the_start() -> None:
         ("-t 1h", "--time: '1h' is not a time"),
         ("-N 2 -a 1-3", "--array: elements of an array run on one node each"),
         ("--begin=later", "--begin: 'later' is not a time (such as 2026-12-01T08:00"),
+        ("--deadline=2026-01-01", "--deadline: '2026-01-01' has passed"),
         ("--mem=lots", "--mem: 'lots' is not an amount of memory"),
         ("-n 0", "--ntasks: '0' is not a number from 1"),
         ("--uid=ann", "--uid: is not supported (`run_as:`"),
@@ -160,8 +161,8 @@ def test_a_partition_that_is_no_group_is_passed_over_with_a_note() -> None:
 
 def test_every_mistake_is_reported() -> None:
     with pytest.raises(InputError) as error:
-        translated("-t 1h --mem=lots")
-    assert len(error.value.errors) == 2  # type: ignore[attr-defined]
+        translated("-t 1h --mem=lots --deadline=later")
+    assert len(error.value.errors) == 3  # type: ignore[attr-defined]
 
 
 def submitted(command: list[str]) -> JobView:

@@ -157,7 +157,7 @@ def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> No
         (["-lnodes=2:ppn=8"], ["--nodes=2", "--ntasks-per-node=8"]),
         (
             ["-l", "select=2:ncpus=8:mpiprocs=4:mem=16gb"],
-            ["--nodes=2", "--ntasks-per-node=4", "--mem=16G", "--cpus-per-task=2"],
+            ["--nodes=2", "--ntasks-per-node=4", "--mem=16G", "--cpus-per-task=2", "--pbs-threads=2"],
         ),
         (["-W", "depend=afterok:12.server:13"], ["--dependency=afterok:12:13"]),
         (["-j", "oe", "-m", "abe", "-V"], ["--mail-type=NONE", "--export=ALL"]),
@@ -169,12 +169,21 @@ def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> No
         (["-l", "nodes=1:ppn=8,pmem=2gb"], ["--nodes=1", "--ntasks-per-node=8", "--mem-per-cpu=2G"]),
         (["-l", "nodes=1:ppn=2:bigmem:gen2"], ["--nodes=1", "--constraint=bigmem&gen2", "--ntasks-per-node=2"]),
         (["-l", "nodes=n7:ppn=2"], ["--nodes=1", "--nodelist=n7", "--ntasks-per-node=2"]),
-        (["-l", "select=ncpus=4:ompthreads=2:host=n7"], ["--nodes=1", "--nodelist=n7", "--cpus-per-task=4"]),
+        (
+            ["-l", "select=ncpus=4:ompthreads=2:host=n7"],
+            ["--nodes=1", "--nodelist=n7", "--cpus-per-task=4", "--pbs-threads=2"],
+        ),
+        (
+            ["-l", "select=1:ncpus=16:mpiprocs=16"],
+            ["--nodes=1", "--ntasks-per-node=16", "--cpus-per-task=1", "--pbs-threads=1"],
+        ),
+        (["-l", "nodes=2:ncpus=8:mem=4gb"], ["--nodes=2", "--mem=4G", "--cpus-per-task=8"]),
+        (["-l", "nodes=2:ncpus=8:mpiprocs=8"], ["--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=1"]),
         (["-l", "procs=16"], ["--ntasks=16"]),
         (["-o", "login.example.org:/home/a/log", "-e", "log/"], ["--output=/home/a/log", "--error=log/%x.e%j"]),
         (
             ["-W", "umask=022,depend=afterokarray:12[].server,afterany:13"],
-            ["--dependency=afterok:12", "--dependency=afterany:13"],
+            ["--dependency=afterok:12,afterany:13"],
         ),
         (["-W", "block=true", "-c", "n", "-z", "-w", "/data"], ["--wait", "--chdir=/data"]),
     ],
@@ -187,6 +196,8 @@ def test_directives_of_pbs(words: list[str], expected: list[str]) -> None:
     ("words", "message"),
     [
         (["-l", "select=1:ncpus=4:model=bro"], "unknown resource 'model' of a chunk"),
+        (["-l", "nodes="], "names no number of nodes"),
+        (["-l", "select=1:ompthreads=x"], "'x' is no number of threads"),
         (["-W", "stagein=a@host:b"], "-W stagein: is not supported"),
         (["-a", "310830"], "'310830' is not a time"),
         (["-T", "prologue"], "-T: is not supported"),

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import pytest
+
+from cress.cli.slurm.batch import directives
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import PIECE, Surroundings, batch_job, read_request
 from cress.slurm.option_table import SBATCH
+from cress.slurm.script import read_script
 
 
 def run(
@@ -21,7 +25,7 @@ def run(
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
     """Run the script as the executor would."""
-    request = read_request(parse(options, SBATCH)[0])
+    request = read_request(parse(options, SBATCH)[0], 0.0)
     job = batch_job(request, Surroundings(str(folder), 0.0), text, arguments, script_name="run.sh").job
     attempt = folder / "attempt"
     attempt.mkdir(exist_ok=True)
@@ -132,6 +136,25 @@ def test_variables_of_pbs(tmp_path: Path) -> None:
     text = '#!/bin/sh\n#PBS -N x\necho $PBS_JOBNAME $PBS_NP $NCPUS; cat "$PBS_NODEFILE"\n'
     assert run(tmp_path, ["-n2", "-N1", "-c2", "-Jx"], text).stdout == "x 2 4\nn1.example\nn1.example\n"
     assert run(tmp_path, [], "#!/bin/sh\necho ${PBS_NODEFILE-none}\n").stdout == "none\n"
-    for chunk, threads in (("nodes=1", "none"), ("select=1:ncpus=4", "4"), ("select=1:ncpus=4:ompthreads=2", "2")):
-        text = f"#!/bin/sh\n#PBS -l {chunk}\necho ${{OMP_NUM_THREADS-none}} ${{ompthreads-unset}}\n"
-        assert run(tmp_path, ["-c4"], text).stdout == f"{threads} unset\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "threads"),
+    [
+        ("#PBS -l nodes=1", "", None),
+        ("#PBS -l select=1:ncpus=4", "", "4"),
+        ("#PBS -l select=1:ncpus=4:ompthreads=2", "", "2"),
+        ("#PBS -l select=1:ncpus=4\n#PBS -v OMP_NUM_THREADS=3", "", "3"),
+        ("#PBS -l select=1:ncpus=4", "--export=ALL,OMP_NUM_THREADS=3", "3"),
+        # These are no directives that are read.
+        ("#SBATCH -c 4\n#PBS -l select=1:ncpus=8", "", None),
+        ("#PBS -N x\ntrue\n#PBS -l select=1:ncpus=8", "", None),
+    ],
+)
+def test_threads_of_the_ranks_of_pbs(head: str, options: str, threads: str | None) -> None:
+    script = read_script(f"#!/bin/sh\n{head}\n", "run.sh")
+    request = read_request([*directives(script, "run.sh"), *parse(options.split(), SBATCH)[0]], 0.0)
+    job = batch_job(request, Surroundings("/", 0.0), script.text, (), script_name="run.sh").job
+    environment = job["environment"]
+    assert isinstance(environment, dict)
+    assert environment.get("OMP_NUM_THREADS") == threads

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.cli.slurm.control import CHANGES
+from cress.cli.slurm.reports import _with_parents
 from cress.model.errors import InputError
 from cress.slurm.arrays import OWN_ID, compressed, job_words, parse_array, parse_job
 from cress.slurm.dependencies import parse_dependency
@@ -163,12 +165,18 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         ("16:00", "2026-11-28 16:00:00 Z"),
         ("08:00", "2026-11-29 08:00:00 Z"),  # the next one
         ("8:30am", "2026-11-29 08:30:00 Z"),
+        ("8:30 PM", "2026-11-28 20:30:00 Z"),
+        ("8:30:15 am", "2026-11-29 08:30:15 Z"),
+        ("now + 2 hours", "2026-11-28 12:00:00 Z"),
         ("tomorrow", "2026-11-29 00:00:00 Z"),
         ("midnight", "2026-11-29 00:00:00 Z"),
         ("noon", "2026-11-28 12:00:00 Z"),
         ("2026-12-01T08:00", "2026-12-01 08:00:00 Z"),
         ("2026-11-01", ""),  # it has come
         ("12/01/26", "2026-12-01 00:00:00 Z"),
+        ("12/01/26-08:30", "2026-12-01 08:30:00 Z"),
+        ("12.01.26", "2026-12-01 00:00:00 Z"),
+        ("02/29", "2028-02-29 00:00:00 Z"),
         ("12/31-08:30", "2026-12-31 08:30:00 Z"),
         ("0131", "2027-01-31 00:00:00 Z"),  # of the next year
         ("11.28-09:59:59", "2027-11-28 09:59:59 Z"),
@@ -197,3 +205,14 @@ def test_a_deadline_is_the_next_time_and_may_not_have_passed(zone: Callable[[str
     assert read_deadline("09:00", now) == "2026-11-29 09:00:00 Z"
     with pytest.raises(InputError, match="--deadline: '2026-11-27' has passed"):
         read_deadline("2026-11-27", now)
+
+
+def test_an_empty_deadline_of_scontrol_is_none() -> None:
+    key, read = CHANGES["deadline"]
+    assert (key, read("")) == ("deadline", None)
+
+
+def test_a_group_above_others_has_their_use() -> None:
+    parents = {"lab": "", "a": "lab", "a1": "a", "b": "lab", "web": ""}
+    used = _with_parents({"a1": 2.0, "b": 3.0, "web": 1.0, "gone": 7.0}, parents)
+    assert used == {"a1": 2.0, "a": 2.0, "lab": 5.0, "b": 3.0, "web": 1.0, "gone": 7.0}

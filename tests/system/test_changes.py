@@ -111,6 +111,9 @@ def test_a_waiting_job_is_changed_and_the_change_is_in_its_story(cluster: Cluste
     with cluster.client() as client:
         view = client.job(waiting)
         assert (view.resource, view.labels) == ({"cpu": "0.5", "memory": "90M"}, {"tier": "web"})
+    said(cluster, "update", waiting, "labels.stage=2", "labels.tier=")
+    with cluster.client() as client:
+        assert client.job(waiting).labels == {"stage": "2"}
     other = submit(cluster, name="other", command="true", resource="<2, 1G>")
     unlike = said(cluster, "update", waiting, other, "resource.cpu=1", code=2)
     assert "resource: the jobs differ in it, so no entry can be changed for all" in unlike
@@ -150,6 +153,8 @@ def test_scontrol_updates_and_requeues(cluster: Cluster) -> None:
         (["priority=1"], 2, "no job is given"),
         (["JOB", "command=true"], 2, "command: command of a submitted job cannot be changed (these can: time_limit,"),
         (["JOB", "walltime=2h"], 2, "walltime: unknown key 'walltime' (did you mean time_limit?)"),
+        (["JOB", "walltime="], 2, "walltime: unknown key 'walltime' (did you mean time_limit?)"),
+        (["JOB", "labels.stage="], 2, "labels.stage: there is no such entry to remove (the job has no labels)"),
         (["JOB", "time_limit=soon"], 2, "time_limit: "),
         (["JOB", "priority=1", "priority=2"], 2, "priority: is given twice"),
         (["999", "priority=1"], 2, "there is no job 999"),

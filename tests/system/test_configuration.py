@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_port
+from tests.ports import free_ports
 from tests.system.cluster import Cluster, wait_until
 
 
@@ -24,7 +24,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.long
 def test_center_executor_and_user_are_configured_by_files(cluster: Cluster, tmp_path: Path) -> None:
-    ports = free_port(), free_port()
+    ports = free_ports(2)
     del cluster.environment["CRESS_DATA"]
     center, executor, home = tmp_path / "center.toml", tmp_path / "executor.toml", tmp_path / "home"
     center.write_text(f'data = "{cluster.data}"\nport = {ports[0]}\nexecutor-port = 1\noption = {{ grace = "9s" }}\n')

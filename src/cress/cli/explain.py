@@ -94,15 +94,18 @@ def explain(
             _tell_ended(found)
         if found.clauses:
             print()
-            show(CLAUSES, [(one.clause, f"{one.excludes:,} of {one.of:,}", f"{one.alone:,}") for one in found.clauses])
+            show(
+                CLAUSES,
+                [(clean(one.clause), f"{one.excludes:,} of {one.of:,}", f"{one.alone:,}") for one in found.clauses],
+            )
         if found.nearest:
             print()
-            show(NEAREST, [(near.node, "; ".join(_missing(near))) for near in found.nearest])
+            show(NEAREST, [(clean(near.node), clean("; ".join(_missing(near)))) for near in found.nearest])
         if _was_tried(found):
             print()
             print("It would start now:" if found.remedies else "No single change that was tried lets it start now.")
             for remedy in found.remedies:
-                print(f"  {remedy.text}{command_of(view, found, remedy)}")
+                print("  " + clean(remedy.text + command_of(view, found, remedy)))
 
 
 def _explain_other(group: str, node: str, *, as_json: bool, data: Data) -> None:
@@ -152,7 +155,14 @@ def _tell_ended(found: ExplanationView) -> None:
     show(
         ENDED,
         [
-            [str(one.task), one.node, moment(one.at), duration(one.ran), one.outcome, "; ".join(_whys(one)) or "-"]
+            [
+                str(one.task),
+                clean(one.node),
+                moment(one.at),
+                duration(one.ran),
+                one.outcome,
+                "; ".join(_whys(one)) or "-",
+            ]
             for one in found.ended
         ],
     )
@@ -179,7 +189,7 @@ def why(job: Job, as_json: Json = False, data: Data = None) -> None:
         smallest = ""
         if found.remedies:
             smallest = found.remedies[0].text + command_of(view, found, found.remedies[0])
-        facts([*pairs, ("Starts now", smallest)])
+        facts([*pairs, ("Starts now", clean(smallest))])
 
 
 def command_of(view: JobView, found: ExplanationView, remedy: Remedy) -> str:
@@ -214,13 +224,13 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
     return [
         ("Job", f"{view.id}" + (f" ({clean(view.name)})" if view.name else "") + member),
         ("State", view.state),
-        ("Reason", found.reason or view.reason),
+        ("Reason", clean(found.reason or view.reason)),
         ("What to do", what_to_do(found.kind or view.reason_kind) if found.kind or view.reason_kind else ""),
         ("Waits", _waits(view, now) if found.reason else ""),
         ("Expected start", when(found.start, now, found.job, found.kind) if _was_tried(found) else ""),
         ("Runs", _runs(view, now) if not found.reason else ""),
-        ("Late", found.late),
-        ("Node", found.chosen),
+        ("Late", clean(found.late)),
+        ("Node", clean(found.chosen)),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
     ]
 

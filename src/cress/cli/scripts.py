@@ -34,8 +34,8 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
         if directive.kind == "CRESS"
         for value in directive_values(directive.words, file, directive.line)
     ]
-    request = read_request(given)
     around = surroundings(client, given)._replace(commands=installed())
+    request = read_request(given, around.now)
     translated = batch_job(request, around, script.text, arguments, script_name=script.name, default_export="NONE")
     if translated.layout.places > 1 and not around.commands:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -17,9 +17,8 @@ from cress.cli.tables import clean
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import JobView
+    from cress.client import Client
 
-NOTHING: Mapping[str, object] = {}
 UPDATE = f"""\
 \b
 Examples:
@@ -28,6 +27,7 @@ Examples:
   cress update 12 resource.memory=48G     the rest of the request stays
   cress update --state waiting --name 'train-*' requirement='Memory >= 64G'
   cress update 12 deadline=               without a value: the default, here no deadline
+  cress update 12 resource.gpu=           the entry is removed
 
 \b
 While the job waits or runs: time_limit, priority, deadline, max_running, retries, backoff.
@@ -69,6 +69,8 @@ center reachable.
 """
 # Most jobs whose earlier requirements are shown.
 MOST_TOLD = 20
+# Most jobs of which one entry is changed: each is asked for, since all must have the same entries.
+MOST_COMPARED = 100
 _WORDS = typer.Argument(
     metavar="JOB… KEY=VALUE…", help="Jobs (ids, ranges such as 12-40, names), and new values.", show_default=False
 )
@@ -90,8 +92,7 @@ def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, da
                 return
             entries = {key.partition(".")[0] for key, _ in given if "." in key}
             if entries:
-                views = [client.job(id) for id in ids]
-                values = _values(given, {key: _present(key, views) for key in entries})
+                values = _values(given, _present(client, ids, entries))
             # A new requirement replaces all conditions on nodes, so people see which ones go.
             asked = ids[:MOST_TOLD] if "requirement" in values else ()
             before = {id: client.job(id).requirement for id in asked}
@@ -158,18 +159,31 @@ def retry(
         print(f"job {made.id} ({clean(made.name)}) submitted: {what}{which}{note}")
 
 
-def _values(given: Sequence[tuple[str, str]], present: Mapping[str, object] = NOTHING) -> dict[str, object]:
-    """Return the values of keys; ``KEY.ENTRY`` sets one entry of those that are ``present``. Raises InputError."""
+def _values(
+    given: Sequence[tuple[str, str]], present: Mapping[str, Mapping[str, object]] | None = None
+) -> dict[str, object]:
+    """Return the values of keys; ``KEY.ENTRY`` sets, or without a value removes, one entry of those that are
+    ``present``, if these are known. Raises InputError.
+    """
     from cress.cli.job_options import KeyValue, with_values
 
-    found: dict[str, object] = dict(present)
+    found: dict[str, object] = dict(present or {})
     seen: set[str] = set()
     for key, text in given:
         if key in seen:
             raise InputError("is given twice", hint="once", field=key)
         seen.add(key)
-        empty = text.strip().lower() in ("", "none")
-        found = {**found, key: None} if empty else with_values(found, [KeyValue(key, text, key)])
+        outer, dot, entry = key.partition(".")
+        if text.strip().lower() not in ("", "none"):
+            found = with_values(found, [KeyValue(key, text, key)])
+            continue
+        if dot and present is not None and entry not in present[outer]:
+            hint = f"one of {', '.join(present[outer])}" if present[outer] else f"the job has no {outer}"
+            raise InputError("there is no such entry to remove", hint=hint, field=key)
+        whole = found.get(outer)
+        rest = {name: value for name, value in whole.items() if name != entry} if isinstance(whole, Mapping) else {}
+        # A key without entries has its default.
+        found[outer] = (rest or None) if dot else None
     if not found:
         from cress.model.changeable import CHANGEABLE
 
@@ -177,11 +191,20 @@ def _values(given: Sequence[tuple[str, str]], present: Mapping[str, object] = NO
     return found
 
 
-def _present(key: str, views: Sequence[JobView]) -> object:
-    """Return the entries that all jobs have under a key, of which one is to be changed. Raises InputError."""
-    values = [getattr(view, key, None) for view in views]
-    if any(value != values[0] for value in values):
-        raise InputError(
-            "the jobs differ in it, so no entry can be changed for all", hint=f"one job, or all of {key}", field=key
-        )
-    return values[0] or {}
+def _present(client: Client, ids: Sequence[int], keys: Collection[str]) -> dict[str, Mapping[str, object]]:
+    """Return the entries that all jobs have under keys, of which one is to be changed. Raises InputError."""
+    if len(ids) > MOST_COMPARED:
+        what = f"one entry of {len(ids):,} jobs cannot be changed in one call"
+        raise InputError(what, hint=f"at most {MOST_COMPARED} jobs, or all of {', '.join(sorted(keys))}")
+    found: dict[str, Mapping[str, object]] = {}
+    for id in ids:
+        view = client.job(id)
+        for key in keys:
+            entries = getattr(view, key, None) or {}
+            if found.setdefault(key, entries) != entries:
+                raise InputError(
+                    "the jobs differ in it, so no entry can be changed for all",
+                    hint=f"one job, or all of {key}",
+                    field=key,
+                )
+    return found

@@ -136,21 +136,21 @@ def find_center(data: Path | None = None) -> Address:
     public = os.environ.get(SOCKET, "") if data is None else ""
     if public:
         return _public(Path(public))
-    folder = data_directory(data)
+    chosen = data is not None or bool(os.environ.get(DATA))
     try:
-        return _local(folder)
+        return _local(data_directory(data), chosen=chosen)
     except NoCenter:
-        if data is None and not os.environ.get(DATA) and PUBLIC_SOCKET.is_socket():
+        if not chosen and PUBLIC_SOCKET.is_socket():
             return _public(PUBLIC_SOCKET)
-        login = find_login() if data is None and not os.environ.get(DATA) else None
+        login = None if chosen else find_login()
         if login is not None:
             return _signed_in(login)
         raise
 
 
-def _local(folder: Path) -> Address:
-    """Return the center that runs on a data directory. Raises NoCenter."""
-    url, socket = _read_place(folder)
+def _local(folder: Path, *, chosen: bool = True) -> Address:
+    """Return the center that runs on a data directory, ``chosen`` or the default one. Raises NoCenter."""
+    url, socket = _read_place(folder, chosen=chosen)
     return Address(url, read_token(folder / TOKEN_FILE), folder, socket, authority(folder))
 
 
@@ -278,12 +278,12 @@ def read_token(path: Path) -> str:
     return check_token(token, str(path))
 
 
-def _read_place(folder: Path) -> tuple[str, Path | None]:
+def _read_place(folder: Path, *, chosen: bool) -> tuple[str, Path | None]:
     path = folder / CENTER_FILE
     try:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise NoCenter(missing(folder)) from None
+        raise NoCenter(missing(folder, chosen=chosen)) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     try:
@@ -300,16 +300,31 @@ def _read_place(folder: Path) -> tuple[str, Path | None]:
 def _is_locked(path: Path) -> bool:
     """Return True if a process holds a lock on a file. To try it would be in the way of a center that starts."""
     try:
-        found = f":{path.stat().st_ino} "
+        file = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            found = f" {_device(file)}:{os.fstat(file).st_ino} "
+        finally:
+            os.close(file)
         return any(" FLOCK " in line and found in line for line in Path("/proc/locks").read_text().splitlines())
     except OSError:
         return False
 
 
-def missing(folder: Path) -> str:
-    """Return the message for a data directory without a running center."""
+def _device(file: int) -> str:
+    """Return the device of an open file as /proc/locks has it. That of `stat` differs on file systems such as Btrfs."""
+    facts = dict(line.partition(":\t")[::2] for line in Path(f"/proc/self/fdinfo/{file}").read_text().splitlines())
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+        mount, _, device, *_ = line.split()
+        if mount == facts.get("mnt_id"):
+            major, _, minor = device.partition(":")
+            return f"{int(major):02x}:{int(minor):02x}"
+    return ""
+
+
+def missing(folder: Path, *, chosen: bool) -> str:
+    """Return the message for a data directory, ``chosen`` or the default one, without a running center."""
     if _is_locked(folder / LOCK_FILE):
         return f"the center on {folder} is starting or stopping (try again in a moment)"
-    if os.environ.get("CRESS_ATTEMPT"):
+    if os.environ.get("CRESS_ATTEMPT") and not chosen:
         return "this task has no access to the center (`job_token: true` in its job file: docs/users.md#tokens-of-jobs)"
     return f"no center runs on {folder} (start one with `cress up --data {folder}`)"

@@ -16,6 +16,7 @@ from cress.slurm.command_line import Given, notes, refused
 from cress.slurm.dependencies import Dependency, parse_dependency
 from cress.slurm.moments import read_begin, read_deadline
 from cress.slurm.nodelist import expanded
+from cress.slurm.pbs import THREADS
 from cress.slurm.sites import Meaning, Site
 from cress.slurm.task_head import HEAD
 from cress.slurm.values import memory, node_count, number, seconds
@@ -74,8 +75,8 @@ class Translated(NamedTuple):
     singleton: bool = False
 
 
-def read_request(given: Sequence[Given]) -> SlurmRequest:
-    """Return the request of the options; the last of several counts. Raises InputError with all mistakes."""
+def read_request(given: Sequence[Given], now: float) -> SlurmRequest:
+    """Return the request of the options at a time; the last of several counts. Raises InputError with all mistakes."""
     errors = refused(given)
     request = SlurmRequest({one.option.name: one.value for one in given}, notes=notes(given))
     last = {one.option.name: one for one in given}
@@ -93,6 +94,8 @@ def read_request(given: Sequence[Given]) -> SlurmRequest:
     request.dependencies = read("dependency", parse_dependency) or ()
     for name, check in _CHECKS.items():
         read(name, check)
+    read("begin", lambda text: read_begin(text, now))
+    read("deadline", lambda text: read_deadline(text, now))
     if request.array is not None and len(errors) == 0 and _nodes_of(request) > 1:
         hint = "one job for each element, or `tasks` steps of a dag (docs/workflows.md)"
         errors.append(InputError("elements of an array run on one node each", hint=hint, field="--array"))
@@ -152,7 +155,6 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "gpus-per-node": _gpus,
     "gpus-per-task": _gpus,
     "gres": _gres,
-    "begin": lambda text: read_begin(text, 0.0),
     "signal": _warn,
     "nice": _nice,
     "nodelist": expanded,
@@ -245,6 +247,11 @@ def environment(request: SlurmRequest, around: Surroundings, default: str) -> di
     return found
 
 
+def _threads(request: SlurmRequest) -> dict[str, str]:
+    threads = request.text(THREADS.name)
+    return {"OMP_NUM_THREADS": threads} if threads else {}
+
+
 def _meanings(request: SlurmRequest, around: Surroundings, notes: list[str]) -> list[Meaning]:
     """Return what account, partition and qos stand for; the first one with a group decides the group."""
     found = []
@@ -312,7 +319,10 @@ def allocation(
         "wait_for": _begin(request, around),
         "after": {str(id): wait.condition for wait in request.dependencies for id in wait.ids},
         "directory": directory if directory.startswith("/") else f"{around.directory}/{directory}",
-        "environment": environment(request, around, default_export) | _variables(request, layout, around, title),
+        # A number of threads that the submission sets counts more than that of a directive.
+        "environment": _threads(request)
+        | environment(request, around, default_export)
+        | _variables(request, layout, around, title),
         **_tasks(request, layout),
     }
     job = {key: value for key, value in job.items() if value}

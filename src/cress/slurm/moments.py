@@ -11,12 +11,18 @@ DAY = 86_400
 # Seconds of the longest time from now on: what is longer may be beyond the calendar.
 _LONGEST = 36_525 * DAY
 _UNITS = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
-_FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%m/%d/%y-%H:%M:%S", "%m/%d/%y", "%m%d%y")
+_DAYS = ("%m/%d/%y", "%m.%d.%y", "%m%d%y")
+_FORMS = (
+    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"),
+    *(f"{day}{clock}" for day in _DAYS for clock in ("-%H:%M:%S", "-%H:%M", "")),
+)
 # Dates without a year, with a clock or without one.
 _YEARLESS = re.compile(r"(\d\d)[/.]?(\d\d)(?:-(\d\d):(\d\d)(?::(\d\d))?)?")
-_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M%p", "%I%p")
+_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M:%S%p", "%I:%M%p", "%I%p")
+# Years in which a day comes at least once, also the 29th of February about the year 2100.
+_YEARS = 9
 # Hours of the day that have a name.
-_HOURS = {"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
+_HOURS = {"midnight": 0, "elevenses": 11, "noon": 12, "fika": 15, "teatime": 16}
 
 
 def read_moment(text: str, name: str, now: float) -> float:
@@ -24,7 +30,7 @@ def read_moment(text: str, name: str, now: float) -> float:
 
     Raises InputError with the option ``name``.
     """
-    word = text.strip().lower()
+    word = _word(text)
     midnight = _midnight(now)
     if word == "now":
         return now
@@ -46,7 +52,7 @@ def read_moment(text: str, name: str, now: float) -> float:
     # `%m%d%y` would read a month and day of four digits with a year.
     for form in _FORMS if not _YEARLESS.fullmatch(word) else ():
         try:
-            return datetime.strptime(text.strip(), form).astimezone().timestamp()
+            return datetime.strptime(word, form).astimezone().timestamp()
         except (ValueError, OverflowError):
             continue
     raise InputError(f"{text!r} is not a time", hint="such as 2026-12-01T08:00, 08:00 or now+2hours", field=name)
@@ -71,12 +77,18 @@ def read_deadline(text: str, now: float) -> str:
 
 def _next(text: str, name: str, now: float) -> float:
     """Return the seconds since the epoch of a time; a clock, or a day without a year, is the next one."""
-    at = read_moment(text, name, now)
-    clock = _clock(text.strip().lower())
-    if at < now and clock is not None:
-        return _local(_midnight(now) + timedelta(days=1) + clock)
-    later = _without_year(text.strip().lower(), _midnight(now).year + 1) if at < now else None
-    return at if later is None else later
+    word, midnight = _word(text), _midnight(now)
+    for year in range(midnight.year, midnight.year + _YEARS):
+        day = _without_year(word, year)
+        if day is not None and day >= now:
+            return day
+    at, clock = read_moment(text, name, now), _clock(word)
+    return _local(midnight + timedelta(days=1) + clock) if at < now and clock is not None else at
+
+
+def _word(text: str) -> str:
+    """Return a time without spaces: `8:00 PM` is `8:00pm`."""
+    return "".join(text.lower().split())
 
 
 def _in_utc(at: float) -> str:

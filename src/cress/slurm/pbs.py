@@ -7,6 +7,12 @@ from collections.abc import Callable, Sequence
 
 from cress.model.errors import InputError
 from cress.model.whole_numbers import whole_number
+from cress.slurm.option_table import SBATCH, Fate, Option, Takes
+
+# What a directive of PBS may become: an option of sbatch, or the number of threads of each rank, for which sbatch has
+# no option.
+THREADS = Option("pbs-threads", "", Takes.VALUE, Fate.UNDERSTOOD, "the variable OMP_NUM_THREADS")
+OPTIONS = (*SBATCH, THREADS)
 
 # Options of qsub: the letter, what it becomes (a function of its value, or None for a refusal), and the text for the
 # page docs/slurm.md.
@@ -60,11 +66,10 @@ def _resources(value: str) -> list[str]:
         elif name == "ngpus":
             words.append(f"--gpus-per-node={amount}")
         elif name == "nodes":
-            words += _chunk(amount, {"ppn": "ntasks-per-node", "gpus": "gpus-per-node"})
+            words += _chunk(amount, {**_AMOUNTS, "ppn": "ntasks-per-node", "gpus": "gpus-per-node"})
         elif name == "select":
-            words += _chunk(
-                amount, {"ncpus": "", "mem": "mem", "ngpus": "gpus-per-node", "mpiprocs": "ntasks-per-node"}
-            )
+            # PBS sets OMP_NUM_THREADS for chunks.
+            words += _chunk(amount, {**_AMOUNTS, "ngpus": "gpus-per-node"}, threads=True)
         elif name not in ("place", "cput", "file", "nice", "software", "arch", "host"):
             raise InputError(
                 f"unknown resource {name!r}",
@@ -74,12 +79,15 @@ def _resources(value: str) -> list[str]:
     return words
 
 
-# What has no effect in a chunk.
-_WITHOUT_EFFECT = ("ompthreads", "mpiprocs")
+# The amounts of any chunk, and what they become; `_chunk` itself reads those that become nothing here.
+_AMOUNTS = {"ncpus": "", "mem": "mem", "mpiprocs": "ntasks-per-node", "ompthreads": ""}
 
 
-def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
-    """Return the options for one kind of chunks: a number of nodes or the name of one, amounts, and properties."""
+def _chunk(text: str, meanings: dict[str, str], *, threads: bool = False) -> list[str]:
+    """Return the options for one kind of chunks: a number of nodes or the name of one, amounts, and properties.
+
+    ``threads``: each rank has as many threads as processors if it does not say how many.
+    """
     if "+" in text:
         raise InputError(
             f"{text!r} has chunks of several kinds", hint="`parts:` of a job file (docs/jobs.md)", field="-l"
@@ -89,6 +97,8 @@ def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
     if "=" in count:
         # `select=ncpus=4` is one chunk.
         given, count = {**dict([count.partition("=")[::2]]), **given}, "1"
+    if not count:
+        raise InputError(f"{text!r} names no number of nodes", hint="such as nodes=2:ppn=4", field="-l")
     words = [f"--nodes={count}"] if whole_number(count) is not None else ["--nodes=1", f"--nodelist={count}"]
     properties = [part for part in parts if "=" not in part]
     if properties:
@@ -99,15 +109,21 @@ def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
             words.append(f"--nodelist={value}")
         elif meaning:
             words.append(f"--{meaning}={_amount(value) if meaning == 'mem' else value}")
-        elif meaning is None and name not in _WITHOUT_EFFECT:
-            known = ", ".join(sorted({*meanings, *_WITHOUT_EFFECT, "host"}))
+        elif meaning is None:
+            known = ", ".join(sorted({*meanings, "host"}))
             raise InputError(
                 f"unknown resource {name!r} of a chunk",
                 hint=f"{known}; `#CRESS --requirement` chooses nodes", field="-l",
             )  # fmt: skip
-    if (cpus := whole_number(given.get("ncpus", ""))) is not None:
-        ranks = whole_number(given.get("mpiprocs", "")) or 1
-        words.append(f"--cpus-per-task={max(cpus // max(ranks, 1), 1)}")
+    ranks = whole_number(given.get("mpiprocs") or given.get("ppn", "")) or 1
+    cpus = whole_number(given.get("ncpus", ""))
+    per_rank = max((cpus or 1) // ranks, 1)
+    if cpus is not None:
+        words.append(f"--cpus-per-task={per_rank}")
+    if "ompthreads" in given and whole_number(given["ompthreads"]) is None:
+        raise InputError(f"{given['ompthreads']!r} is no number of threads", hint="such as ompthreads=2", field="-l")
+    if threads or "ompthreads" in given:
+        words.append(f"--{THREADS.name}={given.get('ompthreads', per_rank)}")
     return words
 
 
@@ -118,6 +134,7 @@ def _attributes(value: str) -> list[str]:
     for item in re.split(r"[;,](?=\s*\w+=)", value):
         name, _, what = item.strip().partition("=")
         if name == "depend":
+            conditions = []
             for one in what.split(","):
                 kind, _, jobs = one.partition(":")
                 if kind not in _DEPENDENCIES:
@@ -125,7 +142,8 @@ def _attributes(value: str) -> list[str]:
                         f"unknown dependency {kind!r}", hint="afterok, afterany or afternotok", field="-W depend"
                     )
                 ids = ":".join(re.sub(r"[.\[].*", "", id) for id in jobs.split(":"))
-                words.append(f"--dependency={_DEPENDENCIES[kind]}:{ids}")
+                conditions.append(f"{_DEPENDENCIES[kind]}:{ids}")
+            words.append(f"--dependency={','.join(conditions)}")
         elif name == "block" and what.lower() == "true":
             words.append("--wait")
         elif name in ("stagein", "stageout"):
@@ -217,7 +235,7 @@ _TABLE: dict[str, tuple[Callable[[str], list[str]] | None, bool, str]] = {
 
 
 def pbs_words(words: Sequence[str]) -> list[str]:
-    """Return the words of a directive of PBS as those of sbatch. Raises InputError."""
+    """Return the words of a directive of PBS as those of sbatch, by the table ``OPTIONS``. Raises InputError."""
     left = list(words)
     found: list[str] = []
     while left:

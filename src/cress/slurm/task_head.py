@@ -134,9 +134,6 @@ if grep -q '^#PBS' "$script"; then
   export PBS_JOBNAME="${SLURM_JOB_NAME-}" PBS_O_HOST="${SLURM_SUBMIT_HOST-}" PBS_QUEUE="${SLURM_JOB_PARTITION-}"
   export PBS_NODEFILE="$CRESS_DIRECTORY/nodes" NCPUS="$cpus" PBS_NUM_NODES="$places" PBS_NUM_PPN="$slots"
   export PBS_NP="$ntasks" PBS_O_HOME="$HOME" PBS_O_LOGNAME="$SLURM_JOB_USER"
-  ompthreads=$(sed -n 's/^#PBS.*:ompthreads=\([0-9]*\).*/\1/p' "$script" | head -n 1)
-  [ -n "$ompthreads" ] || ! grep -q '^#PBS.*select=' "$script" || ompthreads=$NCPUS
-  [ -z "$ompthreads" ] || export OMP_NUM_THREADS="$ompthreads"
   names=$CRESS_NODE
   [ "$places" -le 1 ] || names=$("$SLURM_CRESS_BIN/scontrol" show hostnames "$hosts")
   for name in $names; do
@@ -146,7 +143,6 @@ if grep -q '^#PBS' "$script"; then
 fi
 if [ "$places" -le 1 ]; then
   unset job own task left element part first step last count names name url token hosts rest filled width letter
-  unset ompthreads
   exec "$script" "$@"
 fi
 trap : TERM INT HUP USR1 USR2

@@ -194,7 +194,9 @@ def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
 def _read(committer: Committer, job: Job | None, values: Mapping[str, Any], user: str) -> tuple[Run, Job]:
     """Return a run and a job with these values. Raises InputError, or InputErrors with all mistakes."""
     core = committer.machine.core
-    entry: dict[str, Any] = {"command": "true", **{key: value for key, value in values.items() if value is not None}}
+    # A key that does not exist has no default either; the reader of jobs says which one may be meant.
+    written = {key: value for key, value in values.items() if value is not None or key not in KEYS}
+    entry: dict[str, Any] = {"command": "true", **written}
     if job is not None:
         entry |= {"name": job.name or "job", "tasks": job.tasks} | ({"gang": True} if job.gang else {})
     try:

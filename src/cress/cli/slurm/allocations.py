@@ -40,7 +40,7 @@ def salloc(name: str, words: Sequence[str]) -> int:
     """Wait for nodes, run the command, and return the nodes."""
     given, command = parse(words, STEP)
     without_components(command[:1])
-    request = read_request(given)
+    request = read_request(given, time.time())
     with center() as client:
         held = allocate(name, client, request, given, "interactive")
         if held is None:
@@ -83,7 +83,7 @@ def allocate(
         client.cancel(id)
         say(name, f"Job allocation {id} has been revoked.")
         raise
-    except InputError:
+    except (InputError, OSError):
         client.cancel(id)
         raise
     if steps is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, Translated, batch_job, read_request, wrapped
 from cress.slurm.option_table import SBATCH
-from cress.slurm.pbs import pbs_words
+from cress.slurm.pbs import OPTIONS, pbs_words
 from cress.slurm.script import Script, read_script
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def sbatch(name: str, words: Sequence[str]) -> int:
         file, arguments = (rest[0], rest[1:]) if rest else ("-", [])
         script = read_script(_text(file), file if file != "-" else "standard input", pbs=pbs)
     everything = [*directives(script, file, pbs=pbs), *_from_variables(), *given]
-    request = read_request(everything)
+    request = read_request(everything, time.time())
     with center() as client:
         around = surroundings(client, everything)
         translated = batch_job(
@@ -127,7 +128,7 @@ def directives(script: Script, file: str, *, pbs: bool = True) -> list[Given]:
                 _nothing_left(rest)
                 given += found
             elif directive.kind == "PBS" and pbs and "SBATCH" not in kinds:
-                given += parse(pbs_words(directive.words), SBATCH, file=file, line=directive.line)[0]
+                given += parse(pbs_words(directive.words), OPTIONS, file=file, line=directive.line)[0]
         except InputError as error:
             raise error.at(file=file, line=directive.line) from None
     return given

@@ -313,7 +313,7 @@ CHANGES: dict[str, tuple[str, Callable[[str], object]]] = {
     "partition": ("group", str),
     "account": ("group", str),
     "arraytaskthrottle": ("max_running", _whole),
-    "deadline": ("deadline", lambda text: read_deadline(text, time.time())),
+    "deadline": ("deadline", lambda text: read_deadline(text, time.time()) if text else None),
 }
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # The file that the head of a task writes, and the folder for what steps have taken.
 FILE, TAKEN = "allocation", "steps"
+# Where folders of steps are without a folder of the session: their locks need a place on this machine.
+TEMPORARY = "/tmp"  # noqa: S108
 
 
 class AllocatedPlace(NamedTuple):
@@ -91,13 +93,22 @@ def step_folder(job: JobView) -> Path:
     """Return the folder of the steps that this machine starts in an allocation; it is made if necessary.
 
     A job of another cluster may have the same number, but hardly the same moment. Raises InputError if the folder
-    belongs to somebody else: everybody may make files in /tmp.
+    cannot be made, or belongs to somebody else: everybody may make files in /tmp.
     """
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 – locks need a place on this machine
-    folder = runtime / f"cress-steps-{os.getuid()}-{job.id}-{job.submitted * 1e6:.0f}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    facts = folder.lstat()
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or TEMPORARY)
+    # The variable outlives its session, in `tmux` for example, and the folder does not.
+    if not os.access(runtime, os.W_OK | os.X_OK, effective_ids=True):
+        runtime = Path(TEMPORARY)
+    folder = runtime / f"cress-steps-{os.geteuid()}-{job.id}-{job.submitted * 1e6:.0f}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        facts = folder.lstat()
+    except OSError as error:
+        raise InputError(
+            f"{folder}, for the steps, cannot be made: {error.strerror}",
+            hint="set XDG_RUNTIME_DIR to a folder on this machine to which you can write",
+        ) from None
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
         raise InputError(
             f"{folder} belongs to somebody else, so no step can be started",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cress.cli.slurm.common import center, user_of
@@ -72,9 +72,10 @@ def sshare(_name: str, words: Sequence[str]) -> int:
     wanted = {word for word in values.get("accounts", "").split(",") if word}
     with center() as client:
         groups = client.groups().groups
-        seconds = _usage(client, time.time() - SHARED, None)
+        parents = {group.name: group.parent for group in groups}
+        seconds = _with_parents(_usage(client, time.time() - SHARED, None, by="day"), parents)
         user = user_of(client)
-    whole = sum(seconds.get(group.name, 0.0) for group in groups if not group.inner)
+    whole = sum(seconds.get(name, 0.0) for name, parent in parents.items() if not parent)
     rows = []
     for group in groups:
         if wanted and group.name not in wanted:
@@ -102,12 +103,23 @@ def sshare(_name: str, words: Sequence[str]) -> int:
     return 0
 
 
-def _usage(client: Client, start: float, end: float | None) -> dict[str, float]:
-    """Return the core seconds of each group between two moments."""
+def _with_parents(seconds: Mapping[str, float], parents: Mapping[str, str]) -> dict[str, float]:
+    """Return the core seconds of each group with those of all groups below it."""
+    found: dict[str, float] = {}
+    for name, used in seconds.items():
+        above = name
+        while above:
+            found[above] = found.get(above, 0.0) + used
+            above = parents.get(above, "")
+    return found
+
+
+def _usage(client: Client, start: float, end: float | None, *, by: str = "hour") -> dict[str, float]:
+    """Return the core seconds of each group between two moments, in whole hours or days."""
     seconds: dict[str, float] = {}
     since: float | None = start
     while since is not None:
-        page = client.usage(since=since, until=end, by="hour")
+        page = client.usage(since=since, until=end, by=by)
         for usage in page.usage:
             seconds[usage.group] = seconds.get(usage.group, 0.0) + usage.core_seconds
         since = page.next

@@ -57,6 +57,7 @@ def run_step(step: RunningStep, commands: Sequence[list[str]]) -> int:
     only = step.ranks[0] if len(step.ranks) == 1 else None
     if step.terminal and only is not None and only.place.task != step.here and sys.stdin.isatty():
         return _at_terminal(step, only, commands[0])
+    source = _source(step)
     runners: list[_Process | _Elsewhere] = []
     client = center() if any(rank.place.task != step.here for rank in step.ranks) else None
     outputs = _Outputs(step)
@@ -68,7 +69,7 @@ def run_step(step: RunningStep, commands: Sequence[list[str]]) -> int:
                 else:
                     assert client is not None
                     runners.append(_Elsewhere(step, rank, command, outputs, client))
-            feeder = threading.Thread(target=_feed, args=(step, runners, only), daemon=True)
+            feeder = threading.Thread(target=_feed, args=(step, source, runners, only), daemon=True)
             feeder.start()
             _watch(step, runners)
             code = 0
@@ -372,7 +373,16 @@ def filled(pattern: str, step: RunningStep, rank: StepRank) -> str:
     return re.sub(r"%(\d*)([%AaJjNnstux])", value, pattern)
 
 
-def _feed(step: RunningStep, runners: Sequence[_Process | _Elsewhere], only: StepRank | None) -> None:
+def _source(step: RunningStep) -> int:
+    """Open what is passed on to the ranks, before the first of them starts. Raises OSError."""
+    if step.input == "none":
+        return os.open(os.devnull, os.O_RDONLY)
+    if step.input in ("", "all") or whole_number(step.input) is not None:
+        return 0
+    return os.open(filled(step.input, step, step.ranks[0]), os.O_RDONLY)
+
+
+def _feed(step: RunningStep, source: int, runners: Sequence[_Process | _Elsewhere], only: StepRank | None) -> None:
     """Pass standard input, or a file, on to all ranks."""
     if only is not None and only.place.task == step.here and step.input in ("", "all", "0"):
         return  # it has this program's own
@@ -383,11 +393,6 @@ def _feed(step: RunningStep, runners: Sequence[_Process | _Elsewhere], only: Ste
         for runner in runners:
             if runner not in chosen:
                 runner.end_input()
-    source = 0
-    if step.input == "none":
-        source = os.open(os.devnull, os.O_RDONLY)
-    elif step.input and rank is None and step.input != "all":
-        source = os.open(filled(step.input, step, step.ranks[0]), os.O_RDONLY)
     with contextlib.suppress(OSError):
         while data := os.read(source, READ):
             for runner in chosen:

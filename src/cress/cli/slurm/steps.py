@@ -40,7 +40,7 @@ def srun(name: str, words: Sequence[str]) -> int:
     if not command:
         raise InputError("No command given to execute.", hint="srun -n 4 ./program")
     without_components([word for word in command if word == ":"])
-    request = read_request(given)
+    request = read_request(given, time.time())
     found = find_allocation(request.text("jobid"))
     if found is None:
         return _job(name, given, request, command)
