@@ -117,6 +117,8 @@ def test_nobody_uses_a_second_connection_that_is_being_closed(monkeypatch: pytes
 
         def closed(self, bulk: BulkWire, why: str) -> None:
             events.append(f"closed {why!r}")
+            # A request for the next one comes meanwhile.
+            self.is_quiet = False
 
     class SlowWire:
         def __init__(self) -> None:

@@ -6,14 +6,20 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import pytest
 
+from cress.center.committing.committer import Committer
 from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings, encode
+from cress.center.notifications.notifier import Notifier
 from cress.center.notifications.outbox import Outbox
 from cress.center.notifications.sender import AT_ONE_HOST, GivenUp, Sender, by_mail, to_urls
 from cress.center.notifications.watched_jobs import WatchedJobs
+from cress.model.notify import Notify, Occasion
+from cress.model.run import Run
 from tests.center.notification_receivers import MailReceiver, WebReceiver
 
 URL = "http://hook.example.org/"
@@ -149,11 +155,32 @@ def test_jobs_of_one_user_push_no_watched_job_of_another_out() -> None:
     assert list(watched) == [1, 7, 8, 9]
     watched.add(10, "ann")
     assert list(watched) == [1, 8, 9, 10]
+    watched.tell(1, 5.0)
+    watched.tell(7, 5.0)
+    # Nothing is kept of a job that was dropped.
+    assert watched._told == {1: 5.0}
     for number in (1, 1, 8, 9, 10, 77):
         watched.discard(number)
-    assert list(watched) == []
+    assert (list(watched), watched.told(1)) == ([], None)
     watched.add(11, "ann")
     assert list(watched) == [11]
+
+
+def test_a_new_leader_watches_the_jobs_of_each_user_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cress.center.notifications.notifier.MOST_WATCHED", 4)
+    told = (Notify(URL, (Occasion.START_CHANGED,)),)
+    # Of ann, of bob, and newer ones that tell nobody.
+    runs = {
+        number: Run(job=number, command=("x",), user="ann" if number < 3 else "bob", notify=told)
+        for number in range(1, 9)
+    }
+    runs |= {number: Run(job=number, command=("x",), user="bob") for number in range(9, 20)}
+    jobs = {number: SimpleNamespace(waiting=number != 1) for number in runs}
+    core = SimpleNamespace(jobs=jobs)
+    committer = SimpleNamespace(machine=SimpleNamespace(core=core), run=runs.get)
+    notifier = Notifier(cast("Committer", committer), SenderSettings(), None)
+    asyncio.run(notifier._watch_earlier())
+    assert list(notifier._watched) == [2, 6, 7, 8]
 
 
 def test_what_does_not_fit_is_dropped_and_one_user_leaves_room_for_others() -> None:

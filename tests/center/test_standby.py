@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -13,6 +15,7 @@ from cress.center.committing.committer import Committer
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.lookup import find_job, find_tasks
 from cress.center.keeping.history_reader import FILE as HISTORY
+from cress.center.leader.leader_work import LeaderWork
 from cress.center.leader.mover import Mover
 from cress.center.leader.standby import Standby
 from cress.center.settings import CenterSettings
@@ -183,5 +186,22 @@ def test_what_all_centers_share_is_not_copied_and_a_full_disk_does_not_stop_a_st
             assert third.store.job(job) is None
             assert third.machine.next_job == job + 1
             assert "finished work is not kept on this machine: the history" in caplog.text
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("head_start", [0.0, 60.0])
+def test_a_background_task_that_cannot_be_made_is_an_error_of_the_begin(
+    head_start: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cress.center.leader.leader_work.Mover", MagicMock(side_effect=OSError("no mover")))
+    given: list[Any] = [*(MagicMock() for _ in range(7)), iter([[]]), (MagicMock(), None)]
+    given[2].start = given[2].stop = AsyncMock()
+
+    async def story() -> None:
+        work = LeaderWork(*given)
+        with pytest.raises(OSError, match="no mover"):
+            await work.begin(head_start)
+        await work.end()
 
     asyncio.run(story())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -276,11 +277,21 @@ def test_lines_of_keys() -> None:
         TomlText("=", "x")
 
 
-@pytest.mark.parametrize("text", ["a = 1\n{}b = 2", "[{}b]\nc = 1", "a = {{ {}b = 1 }}", "a = {{b = 1, {}c = 1 }}"])
+@pytest.mark.parametrize(
+    "text",
+    ["a = 1\n{}b = 2", "[{}b]\nc = 1", "a = {{ {}b = 1 }}", "a = {{b = 1, {}c = 1 }}", "[[{}b]]\nc = 1", "x = [ [ {}b"],
+)
 def test_a_key_of_many_parts_is_refused_before_it_is_parsed(text: str) -> None:
     with pytest.raises(InputError, match="has a key of more than 100 parts"):
         TomlText(text.format("a." * 20_000), "x")
     assert TomlText(f'a = "{"a." * 200}"\nb.c.d = "{{a.b.c"', "x").values["b"] == {"c": {"d": "{a.b.c"}}
+
+
+def test_a_row_of_brackets_is_not_read_again_from_each_of_them() -> None:
+    begin = time.process_time()
+    with pytest.raises(InputError, match="has too many levels"):
+        TomlText("x = " + "[" * 20_000, "x")
+    assert time.process_time() - begin < 0.5
 
 
 def test_help_does_not_read_the_file(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ SIZE = 100 * 2**20
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A disk of 100 MiB and 1,000 inodes, of which no more are free than a test says."""
-    known = SimpleNamespace(f_frsize=4096, f_blocks=SIZE // 4096, f_bavail=0, f_files=1000, f_favail=500)
+    known = SimpleNamespace(f_frsize=4096, f_blocks=SIZE // 4096, f_bavail=0, f_files=1000, f_favail=600)
     monkeypatch.setattr("cress.executor.disk_room.os.statvfs", lambda _: known)
     return known
 
@@ -40,8 +40,8 @@ def brought(monkeypatch: pytest.MonkeyPatch, folder: Path, path: str, size: int)
     monkeypatch.chdir(folder)
     with (folder.parent / "large").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size)
-    with tarfile.open(folder.parent / "a.tar", "w") as tar:
-        tar.add(folder.parent / "large", "large")
+    with tarfile.open(folder.parent / "a.tar", "w"):
+        pass
     files = (
         File(source=str(folder.parent / "large"), path="large"),
         File(source=str(folder.parent / "a.tar"), path=path, unpack=True),
@@ -52,26 +52,45 @@ def brought(monkeypatch: pytest.MonkeyPatch, folder: Path, path: str, size: int)
 
 
 @pytest.mark.parametrize(
-    ("free", "size", "files", "cause"),
+    ("what", "size", "free", "files", "cause"),
     [
-        ("full of the files of others", 1, 500, Cause.NODE),
-        ("full of its own files", 20, 500, Cause.FILES),
-        ("without inodes", 20, 0, Cause.NODE),
+        ("full of the files of others", 1, 0, 1000, Cause.NODE),
+        ("full of its own files", 60, 0, 1000, Cause.FILES),
+        ("one of four tasks of 15 MiB, of which the others are gone already", 15, 35, 1000, Cause.NODE),
+        ("12 MiB were free for 15", 12, 0, 1000, Cause.NODE),
+        ("full of its own inodes", 1, 0, 4, Cause.FILES),
+        ("without a number of inodes", 1, 0, 0, Cause.NODE),
     ],
 )
 def test_a_job_whose_own_files_fill_a_disk_is_at_fault(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     disk: SimpleNamespace,
-    free: str,
+    what: str,
     size: int,
+    free: int,
     files: int,
     cause: Cause,
 ) -> None:
-    disk.f_favail = files
+    disk.f_bavail, disk.f_files, disk.f_favail = free * 2**20 // 4096, files, 0
     (tmp_path / "work").mkdir()
     found, behind = brought(monkeypatch, tmp_path / "work", "x", size * 2**20)
-    assert (found, behind) == (cause, ": the files of the job itself take it" if cause is Cause.FILES else ""), free
+    assert (found, behind) == (cause, ": the files of the job itself take it" if cause is Cause.FILES else ""), what
+
+
+@pytest.mark.usefixtures("disk")
+def test_what_takes_most_of_a_disk_is_counted_before_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(new: Path) -> None:
+        with new.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 60 * 2**20)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(transfer, "write_text", lambda _, new: full(new))
+    monkeypatch.chdir(tmp_path)
+    wrong = transfer.bring((File(source="", text="x", path="x"),), FileRoot(Path()), {}, SourceRules(AllowedSources()))
+    assert (wrong and wrong.cause, list(tmp_path.iterdir())) == (Cause.FILES, [])
 
 
 @pytest.mark.usefixtures("disk")
@@ -80,11 +99,15 @@ def test_a_place_that_the_job_chose_is_not_the_node(tmp_path: Path, monkeypatch:
     assert brought(monkeypatch, tmp_path / "work", f"{tmp_path}/elsewhere/x", 1) == (Cause.FILES, "")
 
 
-@pytest.mark.parametrize("free", [0, SIZE // 4096 // 5])
-def test_an_image_that_is_larger_than_the_disk_is_no_fault_of_the_node(
-    tmp_path: Path, disk: SimpleNamespace, free: int
+@pytest.mark.parametrize(
+    ("free", "node"),
+    # Full of others, of two images that are unpacked at once, and of this image, which umoci has removed.
+    [(0, True), (45, True), (60, False)],
+)
+def test_an_image_that_takes_most_of_the_disk_is_no_fault_of_the_node(
+    tmp_path: Path, disk: SimpleNamespace, free: int, *, node: bool
 ) -> None:
-    disk.f_bavail = free
+    disk.f_bavail = free * 2**20 // 4096
     place = tmp_path / "images/archive-0"
     place.mkdir(parents=True)
 
@@ -93,4 +116,4 @@ def test_an_image_that_is_larger_than_the_disk_is_no_fault_of_the_node(
 
     with pytest.raises(Failed) as caught:
         Images(tmp_path, AllowedSources())._make(place, full)
-    assert caught.value.node is (free == 0)
+    assert caught.value.node is node

@@ -8,6 +8,7 @@ import pytest
 from cress.center.committing.expected_starts import ExpectedStarts
 from cress.core.answers.forward import Forecast
 from cress.core.openings import EndsBy
+from cress.lifecycle import foretelling
 from cress.lifecycle.foretelling import foretold, resumes
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.machine import Machine
@@ -189,6 +190,26 @@ def test_the_start_of_a_job_is_foretold_from_the_ends_of_those_before_it() -> No
     hours = {number: round((start or 0) / HOUR) for number, start in starts.items()}
     # What depends on values, failures, services or things outside of the cluster is not foreseen.
     assert hours == {second: 1, third: 2, last: 1}, (load, big, tail, unknown)
+
+
+def test_jobs_after_the_same_dag_share_one_set_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.join("n1")
+    whole, *steps = world.submit(*(msgspec.structs.replace(step, time_limit=HOUR) for step in dag("a", "b", "c: b")))
+    behind = world.submit(*(job(cpus=1, time_limit=HOUR, after=after(whole, steps[0])) for _ in range(4)))
+    world.run_all()
+    twin = Machine.restore(world.machine.export())
+    found = dict(foretelling._dependencies(twin, behind))
+    sets = {id(others): others for each in found.values() for others in each}
+    assert (list(found), list(sets.values())) == (list(behind), [frozenset(steps), frozenset(steps[:1])])
+    # Neither more jobs than are foretold nor more dependencies than can be followed.
+    monkeypatch.setattr(foretelling, "MOST_JOBS", 4)
+    starts = foretold(twin, EndsBy.LIMIT, lambda: True)
+    assert [(number, round((found.start or 0) / HOUR)) for number, found in starts.items()] == [
+        (steps[2], 1), *((number, 2) for number in behind[:3]),
+    ]  # fmt: skip
+    monkeypatch.setattr(foretelling, "MOST_DEPENDENCIES", 5)
+    assert list(dict(foretelling._dependencies(world.machine, behind))) == list(behind[:2])
 
 
 def test_a_start_is_not_foretold_before_a_time_that_is_known() -> None:

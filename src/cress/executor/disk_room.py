@@ -1,7 +1,8 @@
 """The room on a disk, and the fault if none is left: of the node, or of the job whose own files take it.
 
 A node whose disk is full rests, and its tasks wait or run elsewhere; nobody counts how often. A job whose files fit on
-no disk would let one node after the other rest, and fill their disks.
+no disk would let one node after the other rest, and fill their disks. Jobs of usual size may fill a disk together, and
+what finds little room here may find enough elsewhere, so only what takes half of a disk is at fault.
 """
 
 from __future__ import annotations
@@ -9,18 +10,27 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# The part of a disk that is free on a node which has room for the usual job.
-FREE = 0.1
+# The part of a disk that nobody needs who has chosen its node well.
+LARGE = 0.5
 
 
-def is_taken_by(files: Path, folder: Path) -> bool:
-    """Return whether the disk of ``folder`` has room without the ``files`` of an attempt, which may be gone already."""
-    known = os.statvfs(folder)
+def take_large_part(files: Path) -> bool:
+    """Return whether what lies in a folder takes a large part of its disk."""
+    known = os.statvfs(files)
+    size, count = _taken(files)
+    # Some file systems do not count inodes.
+    return size >= LARGE * known.f_blocks * known.f_frsize or 0 < LARGE * known.f_files <= count
+
+
+def took_large_part(files: Path) -> bool:
+    """Return whether a disk that was just full has much room without what lies, or lay until now, in a folder.
+
+    It is for programs that remove their files when they fail. Others may have removed theirs at the same moment.
+    """
+    known = os.statvfs(files)
     size, count = _taken(files)
     room = known.f_bavail * known.f_frsize + size
-    names = known.f_favail + count
-    # Some file systems do not count inodes.
-    return room >= FREE * known.f_blocks * known.f_frsize and names >= FREE * known.f_files
+    return room >= LARGE * known.f_blocks * known.f_frsize and known.f_favail + count >= LARGE * known.f_files
 
 
 def _taken(files: Path) -> tuple[int, int]:

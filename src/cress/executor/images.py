@@ -29,7 +29,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from cress.executor.addresses import Failed
-from cress.executor.disk_room import is_taken_by
+from cress.executor.disk_room import took_large_part
 from cress.executor.folder import named, remove
 from cress.executor.inputs import FOLDER as INPUTS
 from cress.executor.runtimes import linux
@@ -246,10 +246,12 @@ class Images:
         try:
             self._unpack(place, copy)
         except BaseException as error:
+            # umoci has removed already what it has unpacked.
+            too_large = _lacks_room(error) and took_large_part(place)
             for unfinished in ("new", "rootfs"):
                 shutil.rmtree(place / unfinished, ignore_errors=True)
-            if _lacks_room(error) and is_taken_by(place, place):
-                raise Failed("unpacked, it is larger than the room on the disk of this node") from None
+            if too_large:
+                raise Failed("no room is left on the disk of this node: the image takes most of it") from None
             raise
 
     def _unpack(self, place: Path, copy: Callable[[Path], None]) -> None:

@@ -33,7 +33,7 @@ from cress.executor.addresses import (
     with_variables,
     without_secrets,
 )
-from cress.executor.disk_room import is_taken_by
+from cress.executor.disk_room import take_large_part
 from cress.executor.local_files import fetch_here, here, remove, save_here
 from cress.executor.outputs import OutputFile, find_outputs
 from cress.executor.source_rules import SourceRules, schemes_of
@@ -96,7 +96,6 @@ def bring(
     inputs: Mapping[str, int] = NO_INPUTS,
 ) -> StageFailure | None:
     """Fetch all files; ``inputs`` are open descriptors of uploads by digest. Return the failure, if any."""
-    chosen: list[str] = []  # what lacked room in a place that the job has chosen
 
     def one(file: File) -> None:
         path = with_variables(file.path, variables)
@@ -104,7 +103,8 @@ def bring(
             bring_one(file, path)
         except Failed as error:
             if error.node and (root.base / path).is_absolute():
-                chosen.append(path)
+                # The job has chosen the place that has no room.
+                raise Failed(str(error)) from None
             raise
 
     def bring_one(file: File, path: str) -> None:
@@ -119,14 +119,7 @@ def bring(
             place = path + name_of(source) if path.endswith("/") and not file.unpack else path
             _bring(lambda new: _fetch(source, new, rules), source, place, file, root)
 
-    wrong = _all(files, one, _fetching, Cause.FILES)
-    if wrong is None or wrong.cause is not Cause.NODE:
-        return wrong
-    if chosen:
-        return StageFailure(Cause.FILES, wrong.error)
-    if is_taken_by(root.base, root.base):
-        return StageFailure(Cause.FILES, f"{wrong.error}: the files of the job itself take it")
-    return wrong
+    return _all(files, one, _fetching, Cause.FILES)
 
 
 def _fetching(file: File) -> str:
@@ -161,7 +154,7 @@ def _all(
 ) -> StageFailure | None:
     """Call ``one`` for each file, ``AT_ONCE`` at a time, until one fails.
 
-    Return the first failure in the order of the list.
+    Return the first failure in the order of the list, first of those that are not the fault of the node.
     """
     gave_up = threading.Event()
 
@@ -178,7 +171,8 @@ def _all(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         futures = [pool.submit(attempt, file) for file in files]
         wait(futures, return_when=FIRST_EXCEPTION)
-    return next((found for future in futures if (found := future.result())), None)
+    wrong = [found for future in futures if (found := future.result())]
+    return next((found for found in wrong if found.cause is not Cause.NODE), wrong[0] if wrong else None)
 
 
 # --- one file ---------------------------------------------------------------------------------------------------------
@@ -208,6 +202,11 @@ def _bring(fetch: Callable[[Path], None], source: str, path: str, file: File, ro
                 new.replace(place)
         except OSError as error:
             raise here(error) from None
+    except Failed as error:
+        # As long as the files are there whose room is counted.
+        if error.node and take_large_part(root.base):
+            raise Failed(f"{error}: the files of the job itself take it") from None
+        raise
     finally:
         remove(new)
         remove(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from cress.core.advance.gaps import kept_off_until
@@ -12,7 +12,7 @@ from cress.core.jobs import JobEntry
 from cress.core.openings import EndsBy
 from cress.lifecycle.context import Context
 from cress.lifecycle.explaining import estimates
-from cress.lifecycle.jobs import members
+from cress.lifecycle.tables.family_rows import Family
 from cress.model.job import Condition, JobType
 from cress.model.times import NEVER
 
@@ -20,6 +20,8 @@ from cress.model.times import NEVER
 MOST_JOBS = 10_000
 # The most kinds of jobs for which it is found out how long reservations keep them off.
 MOST_KINDS = 200
+# The most dependencies that are followed; of the jobs beyond them nothing is foreseen.
+MOST_DEPENDENCIES = 100_000
 
 
 def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[int, Forecast]:
@@ -31,11 +33,11 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     now = core.now
     # Tasks that are retried after a pause do not wait yet.
     later = {number for _, number, _ in core.books.later}
-    waiting = [number for number, job in core.jobs.items() if job.waiting or number in later]
+    waiting = list(islice((number for number, job in core.jobs.items() if job.waiting or number in later), MOST_JOBS))
     known: dict[object, int] = {}
-    least = {number: _not_before(core.books, core.jobs[number], known) - now for number in islice(waiting, MOST_JOBS)}
+    least = {number: _not_before(core.books, core.jobs[number], known) - now for number in waiting}
     forward = Forward(core, by, estimates(context), patient, dict(_dependencies(context, waiting)))
-    starts = forward.until_starts(islice(waiting, MOST_JOBS))
+    starts = forward.until_starts(waiting)
     return {
         job: found._replace(start=found.start - now, least=least[job])
         for job, found in starts.items()
@@ -76,21 +78,31 @@ def _end_of_pause(job: JobEntry) -> int:
     return max(job.later.values()) if job.job.gang else min(job.later.values())
 
 
-def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[int, set[int]]]:
-    """Yield the jobs that start when others have ended, with these others, as far as it can be foreseen.
+def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[int, Sequence[frozenset[int]]]]:
+    """Yield the jobs that start when others have ended, with sets of these others, as far as it can be foreseen.
 
     Every run succeeds in a run forward. What depends on a failure, on values of a step, on things outside of the
     cluster or on a service is not foreseen.
     """
+    # Thousands of jobs may come after the same dag of thousands of steps, which is one set for all of them.
+    known: dict[int, frozenset[int]] = {}
+    followed = 0
     for number in waiting:
         job = context.jobs.get(number)
         if job is None or not job.unmet or job.awaits or job.job.when:
             continue
-        others: set[int] = set()
+        followed += len(job.unmet)
+        if followed > MOST_DEPENDENCIES:
+            return
         for other, condition in job.unmet:
             family = context.families.get(other)
             if condition is Condition.FAILED or (family is not None and family.job.type is not JobType.DAG):
                 break
-            others.update([other] if family is None else (live.job.id for live in members.of(context, family)))
+            if other not in known:
+                known[other] = frozenset([other] if family is None else _unfinished(context, family))
         else:
-            yield number, others
+            yield number, [others for other, _ in job.unmet if (others := known[other])]
+
+
+def _unfinished(context: Context, family: Family) -> Iterator[int]:
+    return (number for number in family.members.values() if number in context.jobs)

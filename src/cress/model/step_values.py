@@ -13,6 +13,8 @@ from cress.model.errors import InputError
 
 # The file in the folder of an attempt, and the most bytes and values in it; the most bytes of all values of a dag.
 FILE = b"values"
+# The variable with the path of that file, and the beginning of those in which later steps find the values.
+OUTPUT = "CRESS_OUTPUT"
 MOST_BYTES, MOST_VALUES, MOST_OF_DAG = 8_192, 64, 65_536
 
 # Keys and texts, in the order of the file.
@@ -76,4 +78,4 @@ def in_reason(reason: str) -> Values:
 
 def variable(step: str, key: str) -> str:
     """Return the environment variable in which later steps find a value: ``CRESS_OUTPUT_LOAD_ROWS``."""
-    return f"CRESS_OUTPUT_{re.sub('[^A-Z0-9]', '_', step.upper())}_{key.upper()}"
+    return f"{OUTPUT}_{re.sub('[^A-Z0-9]', '_', step.upper())}_{key.upper()}"

@@ -9,7 +9,8 @@ from typing import Any
 from cress.model.errors import InputError
 
 # A key with more parts than these, at the start of a line or of an inline table: the parser would take seconds for it.
-_LONG_KEY = re.compile(r"""(?m)(?:^|[\[{,])[ \t\[]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
+# Brackets are skipped only from the start of a line, as otherwise a row of them would be read again from each of them.
+_LONG_KEY = re.compile(r"""(?m)(?:^[ \t\[]*|[\[{,][ \t]*)(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 

@@ -81,6 +81,7 @@ class BulkWire:
         self._messages: list[bytes] = []
         self._ready = asyncio.Event()
         self._last_used = asyncio.get_running_loop().time()
+        self._given_up = False
 
     def put(self, message: FromCenter) -> None:
         """Queue a message after the earlier ones."""
@@ -99,7 +100,8 @@ class BulkWire:
         except (InputError, ProofError) as error:
             return str(error)
         except ConnectionClosed:
-            return "" if self._owner.is_quiet else "the connection for bulk data is gone"
+            # A request that has come since it was given up is for the next one.
+            return "" if self._given_up or self._owner.is_quiet else "the connection for bulk data is gone"
         finally:
             for other in others:
                 other.cancel()
@@ -125,5 +127,6 @@ class BulkWire:
             if loop.time() >= self._last_used + IDLE and self._owner.is_quiet:
                 break
         # First of all nobody may use it any more: a request that comes while it is being closed opens another one.
+        self._given_up = True
         self._owner.closed(self, "")
         await self._wire.close(_DONE, "idle")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,8 @@ from cress.model.jobfile.licences import Licences
 BACKLOG = 2048
 # Seconds that executors have to come back to a new leader before it begins work for which nobody waits.
 HEAD_START = 0.5
+
+Background = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class LeaderWork:
@@ -79,29 +81,33 @@ class LeaderWork:
         # In a thread, so that neither the first expression of a user nor anything else waits for it.
         parser = asyncio.to_thread(committer.machine.core.prepare_match)
         self._tasks = [asyncio.create_task(parser, name="parser")]
+        # What cannot be made is an error of ``begin``; later nobody would learn of it.
+        background = self._background()
         if head_start:
-            self._tasks.append(asyncio.create_task(self._background_later(head_start), name="head start"))
+            self._tasks.append(asyncio.create_task(self._run_later(background, head_start), name="head start"))
         else:
-            self._begin_background()
+            self._run(background)
 
-    async def _background_later(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self._begin_background()
-
-    def _begin_background(self) -> None:
+    def _background(self) -> Background:
+        """Return the background tasks by name, none of which runs yet."""
         committer = self.committer
-        self._tasks += [
-            asyncio.create_task(learn_past_runs(committer), name="past runs"),
-            asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
-            asyncio.create_task(Notifier(committer, *self._senders).run(), name="notifications"),
-            asyncio.create_task(UnusedUploads(committer).run(), name="uploads"),
-            asyncio.create_task(Waiter(committer).run(), name="waiter"),
-            asyncio.create_task(Mover(committer).run(), name="mover"),
-            asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
-            asyncio.create_task(
-                Locator(committer, Hdfs(self._namenodes), self.settings.data_age).run(), name="locator"
-            ),
-        ]
+        return {
+            "past runs": partial(learn_past_runs, committer),
+            "foretelling": Foreteller(committer).run,
+            "notifications": Notifier(committer, *self._senders).run,
+            "uploads": UnusedUploads(committer).run,
+            "waiter": Waiter(committer).run,
+            "mover": Mover(committer).run,
+            "rebalancing": Rebalancing(committer, Planner(committer)).run,
+            "locator": Locator(committer, Hdfs(self._namenodes), self.settings.data_age).run,
+        }
+
+    def _run(self, background: Background) -> None:
+        self._tasks += [asyncio.create_task(work(), name=name) for name, work in background.items()]
+
+    async def _run_later(self, background: Background, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._run(background)
 
     async def end(self) -> None:
         """End the work, and the connections of executors."""

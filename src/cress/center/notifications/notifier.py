@@ -8,7 +8,6 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -82,7 +81,6 @@ class Notifier:
         self._handled = 0
         self._stored = -1
         self._started: OrderedDict[int, None] = OrderedDict()
-        self._expected: dict[int, float] = {}  # the expected start that was last told, by job
         self._watched = WatchedJobs(MOST_WATCHED)
         self._complained: dict[tuple[str, str], float] = {}
 
@@ -212,12 +210,15 @@ class Notifier:
             return
         self._watched.add(number, run.user)
 
-    async def _expected_starts(self) -> None:
+    async def _watch_earlier(self) -> None:
+        """Watch the jobs that were submitted before this center began to lead."""
         jobs = self._committer.machine.core.jobs
-        # Submitted before this center began to lead: the newest ones.
-        async for number in in_turns(list(islice(reversed(jobs), MOST_WATCHED))):
+        async for number in in_turns(list(jobs)):
             if number in jobs and jobs[number].waiting:
                 self._watch(number)
+
+    async def _expected_starts(self) -> None:
+        await self._watch_earlier()
         while True:
             await asyncio.sleep(LOOK)
             async for number in in_turns(list(self._watched)):
@@ -228,18 +229,17 @@ class Notifier:
         job = committer.machine.jobs.get(number)
         if job is None or job.started:
             self._watched.discard(number)
-            self._expected.pop(number, None)
             return
         now = committer.machine.utc
         start = committer.expected_starts.of(number, now)
         if start is None or start.likely is None:
             return
         likely = start.likely / SECOND
-        before = self._expected.get(number)
+        before = self._watched.told(number)
         left = max(0.0, (before if before is not None else likely) - now / SECOND)
         if before is not None and abs(likely - before) <= max(LEAST_CHANGE, LEAST_PART * left):
             return
-        self._expected[number] = likely
+        self._watched.tell(number, likely)
         run = committer.run(number)
         if before is None or run is None:
             return

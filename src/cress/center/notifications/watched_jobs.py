@@ -12,6 +12,7 @@ class WatchedJobs:
         self._most = most
         self._users: dict[int, str] = {}
         self._of_user: dict[str, dict[int, None]] = {}  # oldest first
+        self._told: dict[int, float] = {}
 
     def add(self, number: int, user: str) -> None:
         """Watch a job of a user."""
@@ -21,8 +22,18 @@ class WatchedJobs:
             crowd = max(self._of_user.values(), key=len)
             self.discard(next(iter(crowd)))
 
+    def told(self, number: int) -> float | None:
+        """Return the expected start of a job that was last told, if any."""
+        return self._told.get(number)
+
+    def tell(self, number: int, expected: float) -> None:
+        """Note the expected start of a job as told, if it is still watched."""
+        if number in self._users:
+            self._told[number] = expected
+
     def discard(self, number: int) -> None:
         """Watch a job no longer."""
+        self._told.pop(number, None)
         user = self._users.pop(number, None)
         if user is not None:
             own = self._of_user[user]

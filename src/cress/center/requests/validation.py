@@ -14,6 +14,7 @@ from cress.lifecycle.families import moments
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.family import Cron, Service
 from cress.model.job import Job
+from cress.model.jobfile.dag import alike_steps
 from cress.model.jobfile.deadlines import moment_of
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.reader import below
@@ -43,6 +44,7 @@ def read_jobs(
     InputError, or InputErrors with all mistakes.
     """
     specs, errors = read_specs(entries, dimensions=dimensions, user=user)
+    errors += alike_steps(specs)
     jobs: tuple[Job, ...] = ()
     try:
         jobs = jobs_of(specs, accounts, zone, dimensions if of_cluster else None)

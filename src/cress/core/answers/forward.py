@@ -7,7 +7,7 @@ submitted. What has no known end never ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from cress.model.times import NEVER
 
 # The number of moments after which a run gives up.
 MOST_MOMENTS = 20_000
-NOTHING: Mapping[int, Collection[int]] = {}
+NOTHING: Mapping[int, Sequence[frozenset[int]]] = {}
 
 
 class Forecast(NamedTuple):
@@ -40,8 +40,8 @@ class Forecast(NamedTuple):
 class Forward:
     """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
 
-    ``after`` has waiting jobs that may start when all of these other jobs have ended. It gives up when ``patient`` says
-    no.
+    ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set. It
+    gives up when ``patient`` says no.
     """
 
     def __init__(
@@ -50,17 +50,24 @@ class Forward:
         by: EndsBy,
         estimates: dict[int, RunEstimate],
         patient: Callable[[], bool] = lambda: True,
-        after: Mapping[int, Collection[int]] = NOTHING,
+        after: Mapping[int, Sequence[frozenset[int]]] = NOTHING,
     ) -> None:
         self._core = core
         self._by = by
         self._estimates = estimates
         self._patient = patient
-        self._unmet = {job: set(others) for job, others in after.items()}
-        self._behind: dict[int, list[int]] = {}
-        for job, others in after.items():
+        # The number of sets that are left for a job, the jobs that wait for a set, the number of jobs that are left of
+        # it, and the sets that a job is in.
+        self._unmet = {job: len(sets) for job, sets in after.items()}
+        self._behind: dict[frozenset[int], list[int]] = {}
+        for job, sets in after.items():
+            for others in sets:
+                self._behind.setdefault(others, []).append(job)
+        self._left = {others: len(others) for others in self._behind}
+        self._sets: dict[int, list[frozenset[int]]] = {}
+        for others in self._behind:
             for other in others:
-                self._behind.setdefault(other, []).append(job)
+                self._sets.setdefault(other, []).append(others)
         self._ends = [(self._end(attempt), attempt.id) for attempt in core.attempts.values()]
         heapify(self._ends)
         # The present end of each; what was told to stop has a new one, and its old entry in the heap is void.
@@ -111,11 +118,12 @@ class Forward:
         for number in dict.fromkeys(ended) if self._behind else ():
             if number in self._core.jobs:
                 continue
-            for job in self._behind.pop(number, ()):
-                unmet = self._unmet[job]
-                unmet.discard(number)
-                if not unmet and job in self._core.jobs:
-                    found.append(JobAfter(job))
+            for others in self._sets.pop(number, ()):
+                self._left[others] -= 1
+                for job in () if self._left[others] else self._behind[others]:
+                    self._unmet[job] -= 1
+                    if not self._unmet[job] and job in self._core.jobs:
+                        found.append(JobAfter(job))
         return found
 
     def _next_end(self) -> int:

@@ -20,7 +20,7 @@ from cress.model.jobfile.schemas import MAX_STEPS
 from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
 from cress.model.resources import Dimensions
 from cress.model.step_condition import HINT, parse_condition, references
-from cress.model.step_values import variable
+from cress.model.step_values import OUTPUT, variable
 from cress.model.units import one_of
 
 # Maximum number of steps of a cycle in an error.
@@ -103,21 +103,41 @@ def _entries(value: object) -> dict[str, Mapping[str, object]]:
     if len(found) > MAX_STEPS:
         raise InputError(f"{len(found)} steps are too many", hint=f"at most {MAX_STEPS}; many alike: tasks")
     entries: dict[str, Mapping[str, object]] = {}
-    prefixes: dict[str, str] = {}  # of the variables in which later steps find the values of a step
     errors: list[InputError] = []
     for written, entry in found.items():
         if len(errors) > MAX_ERRORS:
             break
         try:
             name = values.name(written)
-            if (other := prefixes.setdefault(variable(name, ""), name)) != name:
-                what = f"later steps find its values under the same names as those of {other}"
-                raise InputError(what, hint="names that differ in more than case and punctuation")  # noqa: TRY301
             entries[name] = mapping_of(entry, "command: … for each step")
         except InputError as error:
             errors.append(error.at(field=shown(written).strip("'\"")))
     raise_all(errors)
     return entries
+
+
+def alike_steps(specs: Sequence[JobSpec]) -> list[InputError]:
+    """Return the errors of steps whose values later steps would find under the same names.
+
+    They are errors of new files only, and only if values are handed on: earlier releases have accepted all names, and
+    what was submitted there can still be resumed.
+    """
+    families: dict[int, list[JobSpec]] = {}
+    for spec in specs:
+        if spec.job.family:
+            families.setdefault(-spec.job.family - 1, []).append(spec)
+    errors: list[InputError] = []
+    for position, whole in enumerate(specs):
+        prefixes: dict[str, str] = {}
+        for step in whole.steps or families.get(position, ()):
+            name = step.job.name.removeprefix(f"{whole.job.name}.")
+            other = prefixes.setdefault(variable(name, ""), name)
+            if other != name and OUTPUT in whole.run.source:
+                what = f"later steps find its values under the same names as those of {other}"
+                errors.append(
+                    InputError(what, hint="names that differ in more than case and punctuation").at(field=step.place)
+                )
+    return errors[:MAX_ERRORS]
 
 
 def _step(
