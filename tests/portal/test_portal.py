@@ -132,8 +132,7 @@ def test_sessions_whose_browser_never_comes_back_end_too(
             now[0] = SESSION_SECONDS + 1
             await asyncio.wait_for(closed.wait(), waiting.PATIENCE)
             if not stop:
-                while sessions._leaving:
-                    await asyncio.sleep(0.001)
+                await asyncio.gather(*sessions._leaving)
                 assert center.done == ["/v1/tokens/login-1", "close ann"]
             assert sessions.find(kept.id) is kept
         # A stop of the portal waits for what has begun.
