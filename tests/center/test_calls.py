@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cress.center.committing.work_counts import WorkCounter
 from cress.client import Client, Refused, Unreachable
 from tests.center.inside import Inside, inside
 from tests.center.program import PATIENCE, Center, eventually
@@ -214,3 +218,47 @@ def test_a_service_is_one_job_of_the_cluster(tmp_path: Path) -> None:
         assert state["jobs_running"] + state["jobs_waiting"] == 4
 
     inside(tmp_path, story)
+
+
+def test_those_who_ask_while_the_work_is_counted_wait_for_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    class Jobs(dict[int, Any]):
+        def values(self) -> Any:
+            begun.append(len(self))
+            return super().values()
+
+    # Each chunk of jobs is a turn of its own.
+    monkeypatch.setattr("cress.center.process.turns.SLICE", -1.0)
+    job = SimpleNamespace(job=SimpleNamespace(group="a", family=0), waiting=1, running=0)
+    machine: Any = SimpleNamespace(steps=1, in_step=False, jobs=Jobs(dict.fromkeys(range(5000), job)))
+    counter = WorkCounter()
+
+    async def story() -> None:
+        first = asyncio.create_task(counter.counts(machine))
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(counter.counts(machine)) for _ in range(9)]
+        await asyncio.sleep(0)
+        # One who goes away takes nothing from the others.
+        first.cancel()
+        found = await asyncio.gather(*others)
+        assert ({id(one) for one in found}, begun) == ({id(found[0])}, [5000])
+        assert await counter.counts(machine) is found[0]
+        # In a step, and after it, the jobs are not as they were before.
+        machine.steps, machine.in_step = 2, True
+        inside = asyncio.create_task(counter.counts(machine))
+        await asyncio.sleep(0)
+        machine.in_step = False
+        after, _ = await asyncio.gather(counter.counts(machine), inside)
+        assert len(begun) == 3
+        assert await counter.counts(machine) is after
+        machine.in_step = True
+        assert await counter.counts(machine) is not await counter.counts(machine)
+        # A failure is told to those who wait for it; the next one counts again.
+        machine.steps, machine.in_step, machine.jobs = 3, False, None
+        asked = await asyncio.gather(*(counter.counts(machine) for _ in range(3)), return_exceptions=True)
+        assert {type(one) for one in asked} == {AttributeError}
+        machine.jobs = Jobs()
+        assert (await counter.counts(machine)).alone == 0
+
+    asyncio.run(story())

@@ -169,6 +169,16 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         page.goto(f"{portal.url}/nodes")
         page.locator("#map").focus()
         expect(page.locator("#map-tip")).to_contain_text("n1")
+        # Once no node is left, no cell is.
+        empty: dict[str, object] = {"names": [], "shares": [], "running": [], "states": {}, "racks": [], "parts": []}
+        page.route("**/map?*", lambda route: route.fulfill(json=empty))
+        page.evaluate("document.dispatchEvent(new Event('refreshed'))")
+        expect(page.locator("#map")).to_have_attribute("data-drawn", "0")
+        expect(page.locator("#map-tip")).to_have_text("")
+        page.keyboard.press("Enter")
+        page.unroute("**/map?*")
+        page.evaluate("document.dispatchEvent(new Event('refreshed'))")
+        expect(page.locator("#map-tip")).to_contain_text("n1")
         page.keyboard.press("Enter")
         page.wait_for_url("**/nodes/n1")
         page.get_by_role("button", name="Look what it would do").click()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import httpx
 import pytest
 import yaml
+from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
 from cress.client import calls
 from cress.model.explanation import Remedy
 from cress.portal.drawings import ROW, TimelineRow, TimeScale, rows_of_tasks, timeline_of
 from cress.portal.gantt import MOST_ROWS, GanttWork, gantt_of
-from cress.portal.job_texts import job_file_of, program_of, reason_of_step
+from cress.portal.job_texts import job_file_of, program_of, reason_of_step, requests_of
 from cress.portal.job_view import actions_of, values_of
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import NodeAttempt
@@ -20,6 +21,7 @@ from cress.protocol.job_views import (
     ExpectedStartView,
     ExplanationView,
     JobView,
+    PartView,
     StepView,
     TaskCounts,
     TaskView,
@@ -121,6 +123,28 @@ def test_a_script_has_a_box_of_its_own_and_a_command_one_line() -> None:
     assert program_of(job(command=())) == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("more", "runs", "labels"),
+    [
+        ({}, [], ["Each task"]),
+        # An image says what runs.
+        ({"command": ()}, [], ["Each task"]),
+        ({"command": (), "type": "service"}, [], ["Each task"]),
+        ({"command": (), "type": "cron"}, ["batch"], ["Each task"]),
+        ({"command": (), "type": "cron"}, ["dag"], []),
+        ({"command": (), "type": "cron"}, [], []),
+        ({"type": "cron"}, [], ["Each task"]),
+        ({"command": (), "type": "dag"}, ["batch"], []),
+        ({"command": (), "parts": (PartView(name="head", tasks=1, resource={"cpu": "2"}),)}, [], ["Each task of head"]),
+        ({"resource": {}}, [], []),
+    ],
+)
+def test_what_each_task_asks_for_is_told_unless_steps_ask(
+    more: dict[str, object], runs: list[str], labels: list[str]
+) -> None:
+    assert [label for label, _ in requests_of(replace(job(), **more), [job(8, type=type_) for type_ in runs])] == labels
+
+
 def test_the_reason_of_a_step_names_other_steps() -> None:
     step = StepView(name="merge", id=9, state="cancelled", reason="dependency failed: job 8 did not succeed")
     assert reason_of_step(step, {8: "split"}) == "dependency failed: step split did not succeed"
@@ -208,6 +232,7 @@ def test_a_remedy_leads_to_a_changed_job_in_place_of_the_waiting_one(owner: http
         assert center.job(made, wait=30).state == "succeeded"
         assert center.job(waits, wait=30).state == "cancelled"
         # The past attempt is in the picture of the nodes, and the running one.
+        assert "<dt>Each task</dt><dd>cpu" in owner.get(f"/jobs/{made}").text
         line = owner.get("/timeline").text
         assert f"small {made}.0 on n1, succeeded" in line
         assert f"first {first.jobs[0].id}.0 on n1, running" in line
@@ -223,6 +248,7 @@ def test_a_cron_job_shows_its_runs_when_they_are_dags(owner: httpx.Client, clust
         shown = owner.get(f"/jobs/{cron}")
         assert shown.status_code == 200
         assert f"run {run}: succeeded" in shown.text
+        assert "Each task" not in shown.text
         client.cancel(cron)
 
 

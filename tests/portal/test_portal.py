@@ -7,7 +7,7 @@ import re
 import stat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -23,6 +23,7 @@ from cress.portal.settings import PortalSettings
 from cress.portal.texts import MOST_OF_TEXT, cut, moment, tone, variables
 from cress.portal.web import environment
 from cress.protocol.job_views import JobView, TaskCounts
+from tests import waiting
 from tests.portal.running import Portal, csrf_of
 from tests.system.cluster import Cluster
 
@@ -86,21 +87,62 @@ def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
     assert closed == [1], "a terminal outlives its session"
 
 
-def test_one_user_takes_no_session_or_sign_in_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Center:
-        """A center with a provider; it knows a token for each user."""
+class Center:
+    """A center with a provider; it knows a token for each user, and keeps ``done``: what it was asked to end."""
 
-        def __init__(self, token: str = "") -> None:
-            self._user = token.removeprefix("cress_").partition(".")[0]
+    done: ClassVar[list[str]] = []
 
-        async def ask(self, call: Any) -> Any:
-            return SimpleNamespace(user=self._user, issuer="http://127.0.0.1:1", client_id="c", scope="openid")
+    def __init__(self, token: str = "") -> None:
+        self._user = token.removeprefix("cress_").partition(".")[0]
 
-        async def close(self) -> None:
-            pass
+    async def ask(self, call: Any) -> Any:
+        if call.path.startswith("/v1/tokens/"):
+            await asyncio.sleep(0.01)
+            self.done.append(call.path)
+        return SimpleNamespace(user=self._user, issuer="http://127.0.0.1:1", client_id="c", scope="openid")
 
+    async def close(self) -> None:
+        self.done.append(f"close {self._user}")
+
+
+@pytest.fixture
+def center(monkeypatch: pytest.MonkeyPatch) -> type[Center]:
+    """The center of all sessions."""
     monkeypatch.setattr("cress.portal.sessions.found", lambda *_: FoundCenter("https://127.0.0.1:1", "", "", None))
     monkeypatch.setattr("cress.portal.sessions.client_of", lambda place: Center(place.token))
+    Center.done.clear()
+    return Center
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_sessions_whose_browser_never_comes_back_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, center: type[Center], stop: bool
+) -> None:
+    monkeypatch.setattr("cress.portal.sessions.LOOK", 0.001)
+    now = [0.0]
+
+    async def story() -> None:
+        sessions = BrowserSessions(PortalSettings(folder=tmp_path, read_jobs=lambda _: ()), lambda: now[0])
+        async with sessions.running():
+            gone = await sessions.sign_in("cress_ann.1", "login-1")
+            closed = asyncio.Event()
+            gone.closers.add(closed.set)
+            now[0] = SESSION_SECONDS / 2
+            kept = await sessions.sign_in("cress_bob.1", "login-2")
+            now[0] = SESSION_SECONDS + 1
+            await asyncio.wait_for(closed.wait(), waiting.PATIENCE)
+            if not stop:
+                await asyncio.gather(*sessions._leaving)
+                assert center.done == ["/v1/tokens/login-1", "close ann"]
+            assert sessions.find(kept.id) is kept
+        # A stop of the portal waits for what has begun.
+        assert center.done == ["/v1/tokens/login-1", "close ann", "close bob"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("center")
+def test_one_user_takes_no_session_or_sign_in_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cress.portal.sessions.MOST_SESSIONS", 5)
     monkeypatch.setattr("cress.portal.sign_ins.MOST", 5)
     monkeypatch.setattr("cress.portal.sign_ins.DeviceFlow", Flow)

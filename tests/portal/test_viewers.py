@@ -100,6 +100,39 @@ def test_an_old_answer_that_takes_long_is_shown_until_its_successor_is_there(mon
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("end", ["there", "failed", "forgotten"])
+def test_a_page_with_an_old_answer_that_opens_after_its_successor_is_read_again(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    clock = Clock(monkeypatch)
+    client: Any = None
+
+    async def fail() -> int:
+        await asyncio.sleep(0)
+        clock.now += 0.2
+        raise ValueError("no answer")
+
+    async def story() -> None:
+        viewer, made = Viewer(client), list[int]()
+        viewer._last = 5
+        assert await viewer.keep(("job", "7"), slow(clock, 0.2, made), 1.0) == 0
+        clock.now += viewers.LONGEST
+        # The job ends. The event has been told to another page; then the page of the job is asked for.
+        viewer.outdate()
+        moment = viewer.moment()
+        make = fail if end == "failed" else slow(clock, 0.2, made)
+        assert await viewer.keep(("job", "7"), make, 1.0) == 0
+        if end == "forgotten":
+            viewer.forget()
+        await turns()
+        # It opens its stream of events: none is missing, but what it shows is old.
+        at = viewer.made_at(moment)
+        assert at is not None
+        assert at < viewer.stale_until <= clock.now
+
+    asyncio.run(story())
+
+
 def test_a_page_that_misses_no_event_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     client: Any = None

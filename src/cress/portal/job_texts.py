@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -12,6 +12,7 @@ import yaml
 from cress.client.submitted_script import script_of
 from cress.portal.texts import count
 from cress.protocol.job_views import JobView, StepView
+from cress.protocol.views import Resources
 
 # Fields of a job that are keys of a job file with the same value, in the order of such a file.
 KEYS = (
@@ -56,6 +57,18 @@ def program_of(job: JobView) -> ProgramText:
         lines = count(len(words[2].strip().splitlines()), "line")
         return ProgramText(f"{shlex.join(words[:2])} and a script of {lines}", words[2].strip("\n"))
     return ProgramText(shlex.join(words))
+
+
+def requests_of(job: JobView, members: Sequence[JobView]) -> list[tuple[str, Resources]]:
+    """Return what each task of a job asks for: a row for each part of a gang, none for steps, which have their own."""
+    if job.parts:
+        # The resource of the job itself is a mean.
+        return [(f"Each task of {part.name}", part.resource) for part in job.parts if part.resource]
+    # A cron job without a command has an image, or its runs are dags.
+    of_steps = job.type == "cron" and not job.command and all(member.type == "dag" for member in members)
+    if job.type == "dag" or of_steps or not job.resource:
+        return []
+    return [("Each task", job.resource)]
 
 
 def reason_of_step(step: StepView, names: Mapping[int, str]) -> str:

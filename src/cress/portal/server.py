@@ -94,8 +94,8 @@ def app_of(settings: PortalSettings, sessions: BrowserSessions, port: int, secre
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        yield
-        await sessions.close()
+        async with sessions.running():
+            yield
 
     routes = [route for part in PAGES for route in part.ROUTES]
     app = Starlette(routes=[*routes, Mount("/static", _Static(directory=STATIC))], lifespan=life)

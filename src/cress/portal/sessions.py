@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from cress.client import calls
@@ -27,6 +27,8 @@ from cress.portal.viewers import Viewer
 # Seconds after which a session that was not used ends, and for which a one-time code may be used.
 SESSION_SECONDS, CODE_SECONDS = 12 * 3600.0, 24 * 3600.0
 MOST_SESSIONS, MOST_CODES = 1000, 100
+# Seconds between two looks for sessions that have expired, and for which a stop of the portal waits for their ends.
+LOOK, LEAVE = 60.0, 2.0
 
 
 @dataclass(slots=True)
@@ -108,17 +110,37 @@ class BrowserSessions:
         session = self._sessions.get(id)
         if session is None:
             return None
-        now = self._clock()
-        if now - session.used > SESSION_SECONDS:
+        if self._has_expired(session):
             self._end_soon(session)
             return None
-        session.used = now
+        session.used = self._clock()
         return session
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """End expired sessions while the portal runs, then close all connections to the center."""
+        # A browser that never comes back would else keep its token, its terminals and its connections.
+        looking = asyncio.create_task(self._end_expired())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await self.close()
 
     async def end(self, session: BrowserSession) -> None:
         """End a session."""
         self._forget(session)
         await self._leave(session)
+
+    async def _end_expired(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            for session in list(self._sessions.values()):
+                if self._has_expired(session):
+                    self._end_soon(session)
+
+    def _has_expired(self, session: BrowserSession) -> bool:
+        return self._clock() - session.used > SESSION_SECONDS
 
     def _end_soon(self, session: BrowserSession) -> None:
         """End a session at once; its token is revoked in the background."""
@@ -144,6 +166,9 @@ class BrowserSessions:
     async def close(self) -> None:
         """Close all connections to the center."""
         self.sign_ins.close()
+        if self._leaving:
+            # Their tokens are being revoked; a center that does not answer must not keep the portal from stopping.
+            await asyncio.wait(self._leaving, timeout=LEAVE)
         viewers = {id(session.viewer): session.viewer for session in self._sessions.values()}
         if self._own is not None:
             viewers[id(self._own)] = self._own

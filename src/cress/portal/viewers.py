@@ -103,7 +103,8 @@ class Viewer:
         self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
         # Why the center cannot be reached; empty while it can.
         self.away = ""
-        # When an answer that was shown although it was old may be asked anew (of the clock of ``time.monotonic``).
+        # When an answer that was shown although it was old may be asked anew (of the clock of ``time.monotonic``):
+        # pages made before it are read again then.
         self.stale_until = 0.0
         # When something last happened (of the same clock).
         self._outdated = 0.0
@@ -149,6 +150,8 @@ class Viewer:
 
         def renewed(_: asyncio.Future[Any]) -> None:
             failed = made.failed
+            # A page that is still on its way may show the old answer, and has no feed yet: it is read again.
+            self.stale_until = max(self.stale_until, time.monotonic())
             # After a change by the user, or a failure, the next page asks anew.
             if self._answers.get(key) is not old:
                 return

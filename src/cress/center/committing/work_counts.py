@@ -5,6 +5,7 @@ A large cluster has a hundred thousand jobs. They are counted once after each st
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from cress.model.group import DEFAULT_GROUP
 
 
 class WorkCounts(NamedTuple):
-    """Numbers of a machine: ``waiting`` tasks by group, jobs without a ``family``, and those of them that ``run``.
+    """Numbers of a machine: ``waiting`` tasks by group, jobs ``alone`` (without a family), those of them ``running``.
 
     ``busy`` are the jobs with an attempt.
     """
@@ -30,20 +31,23 @@ class WorkCounter:
     """Counts the work of a machine, and keeps the result until its next step."""
 
     def __init__(self) -> None:
-        self._of: tuple[Machine | None, int] = (None, 0)
-        self._kept: WorkCounts | None = None
+        self._of: tuple[Machine | None, int, bool] = (None, 0, False)
+        # The latest count, which may be under way.
+        self._count: asyncio.Future[WorkCounts] | None = None
 
     async def counts(self, machine: Machine) -> WorkCounts:
         """Return the counts of this moment."""
-        now = (machine, machine.steps)
-        if self._kept is not None and self._of == now and not machine.in_step:
-            return self._kept
-        at_rest = not machine.in_step
-        found = await _counted(machine)
-        # A step that began meanwhile, or is under way, makes them old at once.
-        if at_rest and not machine.in_step and machine.steps == now[1]:
-            self._of, self._kept = now, found
-        return found
+        now = (machine, machine.steps, machine.in_step)
+        count = self._count
+        if count is None or self._of != now or (count.done() and (machine.in_step or _failed(count))):
+            # A step makes a count old when it begins, and again when it is over: it changes what is counted meanwhile.
+            self._of, self._count = now, (count := asyncio.ensure_future(_counted(machine)))
+        # Who asks may go away; the others go on waiting.
+        return await asyncio.shield(count)
+
+
+def _failed(count: asyncio.Future[WorkCounts]) -> bool:
+    return count.cancelled() or count.exception() is not None
 
 
 async def _counted(machine: Machine) -> WorkCounts:

@@ -14,7 +14,7 @@ from cress.client import calls
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.portal.drawings import rows_of_tasks, timeline_of
-from cress.portal.job_texts import program_of, reason_of_step
+from cress.portal.job_texts import program_of, reason_of_step, requests_of
 from cress.portal.job_view import (
     FAMILIES,
     OVER,
@@ -117,6 +117,7 @@ async def job(request: Request, session: BrowserSession) -> Response:
         "job.html",
         job=view,
         program=program_of(view),
+        requests=requests_of(view, members),
         steps=_steps(view),
         tasks=tasks,
         task_state=state,

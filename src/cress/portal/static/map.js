@@ -95,7 +95,7 @@
     draw();
   }
 
-  function open() { if (at >= 0 && data && data.names) location.href = `/nodes/${encodeURIComponent(data.names[at])}`; }
+  function open() { if (at >= 0 && data && data.names && at < data.names.length) location.href = `/nodes/${encodeURIComponent(data.names[at])}`; }
 
   function under(event) {
     if (!data || !data.names) return -1;
@@ -137,7 +137,7 @@
       const columns = await answer.json();
       if (number !== asked) return;
       data = { ...columns, count: columns.names.length };
-      if (at >= 0) choose(at); else draw();
+      if (at >= 0 && columns.names.length) choose(at); else { tip.textContent = ""; draw(); }
     } catch (error) {
       // The banner says that the portal is away; the map stays as it was.
     }

@@ -152,7 +152,7 @@ class Policy(Generic[J]):
 
     def looked_at(self, passed_over: PassedOver = nobody) -> list[J]:
         """Return the jobs that may be offered at all, in order."""
-        return list(first_places(self, 1, passed_over))
+        return list(first_places(self.queue.first_ones(), 1, passed_over))
 
     def looks_at(self, job: J, passed_over: PassedOver = nobody) -> bool:
         """Return True if the job may be offered at all."""
