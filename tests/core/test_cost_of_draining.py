@@ -1,0 +1,30 @@
+"""Units for which no node can be drained are looked at, at a cost that does not grow for each of them with what runs."""
+
+from __future__ import annotations
+
+from cress.core.placing.vetoes import Verdict
+from cress.model.job import JobType
+from cress.model.times import SECOND
+from tests.core.builders import World, group, job, nodes
+from tests.counted import calls_of
+
+
+def _calls_with(due: int, running: int) -> int:
+    """Return the calls of a pass with so many due units, each of its own group, and so many running tasks."""
+    groups = [group(f"g{i}", 8) for i in range(due)]
+    world = World(group("runs", 8), *groups, nodes=nodes(12, cpu=10), drain_after=20 * SECOND, preemption="off")
+    world.run(job("serves").cpu(4).tasks(12).type(JobType.SERVICE, 1).spread(1).group("runs"))
+    world.submit(*(job(f"small{i}").cpu(0.1).limit("1h").group("runs") for i in range(running))).decide()
+    world.submit(*(job(f"large{i}").cpu(8).group(f"g{i}") for i in range(due))).decide()
+    world.wait(21).decide()
+    assert world.veto("large0").kind is Verdict.NO_ROOM
+    # Reservations are made again after an end.
+    world.finish("small0", decide=False)
+    return calls_of(lambda: world.core.decide(world.now, 100))
+
+
+def test_running_tasks_are_looked_at_once_for_all_due_units() -> None:
+    """It was once for each of them."""
+    one = _calls_with(2, 150) - _calls_with(2, 50)
+    many = _calls_with(12, 150) - _calls_with(12, 50)
+    assert many - one <= 300, f"100 more running tasks cost {one} calls with 2 due units, {many} with 12"
