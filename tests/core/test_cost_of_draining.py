@@ -1,4 +1,4 @@
-"""Units for which no node can be drained are looked at, at a cost that does not grow for each of them with what runs."""
+"""Units for which no node can be drained cost no look at all that runs for each of them."""
 
 from __future__ import annotations
 
