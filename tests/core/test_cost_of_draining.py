@@ -28,3 +28,15 @@ def test_running_tasks_are_looked_at_once_for_all_due_units() -> None:
     one = _calls_with(2, 150) - _calls_with(2, 50)
     many = _calls_with(12, 150) - _calls_with(12, 50)
     assert many - one <= 300, f"100 more running tasks cost {one} calls with 2 due units, {many} with 12"
+
+
+def test_what_services_leave_is_found_anew_when_one_is_told_to_stop() -> None:
+    """That changes no amounts; the end of the task does."""
+    world = World(group("g", 10), nodes=nodes(1, cpu=10))
+    world.run(job("serves").cpu(4).type(JobType.SERVICE, 1).group("g"), job("small").cpu(5).group("g"))
+    left = world.core.books.reservations._left_by_services
+    cpu = world.dimensions.index["cpu"]
+    (stops,) = world.state("serves").attempts.values()
+    before = left()[0, cpu]
+    world.core.books.mark_leaving(stops)
+    assert (before, left()[0, cpu]) == (6000, 10000)
