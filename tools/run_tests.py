@@ -48,7 +48,9 @@ COMPUTING = (
 # What pytest returns when no test was chosen, and when tests failed.
 NONE_CHOSEN = 5
 FAILED = 1
-AGAIN = 30
+# A slow machine that stands still for a minute fails a dozen and more of the tests that wait. With more than these,
+# something is broken, and each must pass alone in any case.
+AGAIN = 20
 # What is added to the nice value of the pool that computes.
 GIVES_WAY = 5
 _BAD = ("failed", "error", "errors")

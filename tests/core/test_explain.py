@@ -340,8 +340,8 @@ SITUATIONS = [
         the_large_nodes_are_closed,
         Verdict.NO_NODE,
         (
-            "every node that could run job 1 is closed to new tasks (3 cordoned or away, 1 "
-            "overloaded); large3 is overloaded (cpu 99%)"
+            "every node that could run job 1 is closed to new tasks (2 cordoned, 1 away, "
+            "1 overloaded); large3 is overloaded (cpu 99%)"
         ),
     ),
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for job 1, even when empty"),

@@ -87,7 +87,7 @@ def test_without_a_node_for_both_what_runs_goes_on() -> None:
     assert stops(made) == []
     assert made.why("a") == (
         "together with job 2, which depends on job 1 and runs on n1: "
-        "every node that could run job 1 is closed to new tasks (1 cordoned or away)"
+        "every node that could run job 1 is closed to new tasks (1 cordoned)"
     )
     made.cordon("n1", "").decide()
     assert made.nodes_of("a") == ["n1"]

@@ -136,7 +136,7 @@ def test_a_drain_leaves_both_until_its_deadline_and_stops_them_together() -> Non
     assert world.machine.reason(1) == (
         "together with job 2, which depends on job 1: every node that could run job 1 "
         "is closed to new tasks "
-        "(1 cordoned or away)"
+        "(1 cordoned)"
     )
     world.join("n3")
     world.run_all()
@@ -199,5 +199,5 @@ def test_a_node_whose_executor_is_away_is_not_told_as_cordoned_alone() -> None:
     world.step(NodeCordoned("n2", cordoned=True))
     (large,) = world.submit(job(cpus=4))
     assert world.machine.reason(large) == (
-        "every node that could run job 1 is closed to new tasks (2 cordoned or away)"
+        "every node that could run job 1 is closed to new tasks (1 away, 1 cordoned)"
     )

@@ -54,7 +54,11 @@ class Books:
         self.fit = Fit(self.cluster, self.matching)
         self.timeline = Timeline(self.cluster, self.fit)
         quota_only = options.behind_blocked == "quota_only"
-        self.reservations = Reservations(self.cluster, self.fit, self.timeline, self.holders_on, quota_only=quota_only)
+        # Attempts that were told to stop and still hold their leases.
+        self.leaving: dict[int, Attempt] = {}
+        self.reservations = Reservations(
+            self.cluster, self.fit, self.timeline, self.holders_on, self.leaving, quota_only=quota_only
+        )
         self.plans = Plans(self.cluster, self.fit, self.timeline)
         self.mix = Mix(options.mix_tasks)
         self.fragmentation = Fragmentation(self.cluster, self.matching, self.mix, options)
@@ -77,9 +81,7 @@ class Books:
         self.openings = Openings(self.cluster)
         self.pool = Pool(self.cluster, self.leases, self.groups, options, self.running, self.set_holder)
         self.expected = ExpectedEnds(self.cluster, self.leases, self.groups)
-        # Attempts that were told to stop and still hold their leases.
-        self.leaving: dict[int, Attempt] = {}
-        # The attempts among them whose stop ``decide`` has not proposed yet, with the time at which it became due.
+        # The attempts in ``leaving`` whose stop ``decide`` has not proposed yet, with the time at which it became due.
         self.to_stop: dict[int, int] = {}
         self.claims: list[ClaimEntry] = []
         # The groups that may be in their cooling-off; ``None`` until they are looked up, after a claim or a change of

@@ -19,6 +19,9 @@ from cress.model.job import Job
 from cress.model.node import Allocated, Load, Node
 from cress.model.resources import ResourceVector
 
+# The reason with which ``NodeCordoned`` closes a node whose executor is away.
+AWAY = "its executor is not connected"
+
 
 class Outcome(Enum):
     """The result of an attempt."""

@@ -84,7 +84,7 @@ class Options:
         10 * MINUTE,
         (
             "a job that has been first in line and blocked this long gets a hard reservation: nodes are"
-            " kept free for it, and nobody may delay it"
+            " kept free for it, and nobody may delay it, unless services leave too little on every node"
         ),
         unit="µs",
         least=0,

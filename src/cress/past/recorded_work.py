@@ -15,10 +15,10 @@ from cress.lifecycle.facts import Configured, Widened
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import NodeJoined, Reported
 from cress.lifecycle.record import Record, has_facts, inputs_of
-from cress.lifecycle.tables.rows import AWAY
 from cress.model.decisions import Start
 from cress.model.errors import InputError
 from cress.model.events import (
+    AWAY,
     GroupsApplied,
     JobCancelled,
     JobChanged,

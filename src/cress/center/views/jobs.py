@@ -33,11 +33,12 @@ from cress.lifecycle.jobs.jobs import record_of
 from cress.lifecycle.name_service import Place, ports_of
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
-from cress.lifecycle.tables.rows import AWAY, LiveAttempt, LiveNode
+from cress.lifecycle.tables.rows import LiveAttempt, LiveNode
 from cress.lifecycle.tables.timers import DRAIN
 from cress.model.decisions import Choice, Kept
 from cress.model.errors import InputError
 from cress.model.estimates import RunEstimate
+from cress.model.events import AWAY
 from cress.model.job import Job, JobType
 from cress.model.jobfile.ports import DYNAMIC, named
 from cress.model.node import DISK_KIND

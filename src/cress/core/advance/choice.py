@@ -6,8 +6,8 @@ registered first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -25,10 +25,13 @@ from cress.language.parser import parse_rank, parse_requirement
 from cress.model.advance import LOOKED_AT, AdvanceReservation, local, occurrences
 from cress.model.errors import InputError, NotAccepted
 from cress.model.group import DEFAULT_GROUP
-from cress.model.times import NEVER
+from cress.model.times import DAY, NEVER
 from cress.model.units import one_of
+from cress.model.zones import zone_of
 
 Places = tuple[tuple[str, int], ...]
+# Times, each with its start and end (µs since the epoch).
+Spans = tuple[tuple[int, int], ...]
 
 
 class FoundNodes(NamedTuple):
@@ -135,16 +138,17 @@ class _NodeSearch:
         self.first = first
         self.at = max(core.now, first[0] - offset)
         self._windows = self._windows_of(spec)
-        self.mine = self._spans(spec)
+        self.mine = _spans_in(spec, self._windows)
         self._others: dict[str, list[tuple[int, int]]] = {}
 
-    def _windows_of(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
+    def _windows_of(self, spec: AdvanceReservation) -> Spans:
         """Return the times in which repetitions are examined, ascending and disjoint.
 
         The pattern of all repetitions together repeats after each start of a reservation, except when clocks are put
-        forward or back. So one such period after each start is examined, while this reservation is in force.
+        forward or back. So one such period after each start is examined, while this reservation is in force. They
+        change a few times a day at most, so that what is found in them can be remembered.
         """
-        begin, end = max(self.now, spec.start), NEVER if spec.days else spec.end
+        begin, end = max(self.first[0], self.now - self.now % DAY), NEVER if spec.days else spec.end
         others = {kept.spec.start for kept in self.core.advance_reservations.by_name.values()}
         found: list[tuple[int, int]] = []
         for start in sorted({begin, *(moment for moment in others if begin < moment < end)}):
@@ -153,28 +157,14 @@ class _NodeSearch:
                 found[-1] = (found[-1][0], until)
             else:
                 found.append((start, until))
-        return found
-
-    def _spans(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
-        """Return the times of a reservation, all of them if it does not repeat; ascending and disjoint."""
-        if not spec.days:
-            return [(spec.start, spec.end)]
-        zone = self.core.advance_reservations.zone_of(spec)
-        found: list[tuple[int, int]] = []
-        for begin, until in self._windows:
-            for start, end in occurrences(spec, begin, zone):
-                if start >= until:
-                    break
-                # A reservation without an end is met in every window.
-                if not found or start >= found[-1][1]:
-                    found.append((start, end))
-        return found
+        return tuple(found)
 
     def _meeting(self, other: Kept) -> list[tuple[int, int]]:
-        """Return the times at which another reservation is in force together with this one."""
+        """Return the times from now on at which another reservation is in force together with this one."""
         name = other.spec.name
         if name not in self._others:
-            self._others[name] = list(_both(self.mine, self._spans(other.spec)))
+            both = _both(self.mine, _spans_in(other.spec, self._windows))
+            self._others[name] = [(start, end) for start, end in both if end > self.now]
         return self._others[name]
 
     def taken(self, f: int) -> tuple[Ints, tuple[str, int, int] | None]:
@@ -223,11 +213,11 @@ class _NodeSearch:
         for f in range(cluster.node_count):
             may[f] = may[f] and not cluster.lost[f] and cluster.cordoned[f] is None
         may &= self._satisfied()
+        found = [(f, most) for f in np.flatnonzero(may).tolist() if (most := self._most_copies(f, count))]
+        if sum(most for _, most in found) < count:
+            return None
         nodes: list[tuple[int, int, int, int]] = []
-        for f in np.flatnonzero(may).tolist():
-            most = self._most_copies(f, count)
-            if not most:
-                continue
+        for f, most in found:
             free = self._free_copies(f, most)
             victims = len(leaving(self.core, f, [self._as_kept(f, most)], self.at).attempts) if free < most else 0
             nodes.append((victims, f, free, most))
@@ -242,7 +232,7 @@ class _NodeSearch:
             if more:
                 chosen[f] = chosen.get(f, 0) + more
                 left -= more
-        return None if left else tuple((cluster.names[f], number) for f, number in sorted(chosen.items()))
+        return tuple((cluster.names[f], number) for f, number in sorted(chosen.items()))
 
     def why_not(self) -> str:
         """Return the reason why there is no room for it, as a sentence."""
@@ -304,17 +294,40 @@ class _NodeSearch:
         return Kept(self.spec, [(f, count)], 0)
 
 
-def _both(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the intersections of two ascending lists of times."""
+@lru_cache(maxsize=256)
+def _spans_in(spec: AdvanceReservation, windows: Spans) -> Spans:
+    """Return the times of a reservation in these windows, all of them if it does not repeat; ascending and disjoint.
+
+    They are remembered: two years of days take 10 ms, and while a node is away each decision asks for them.
+    """
+    if not spec.days:
+        return ((spec.start, spec.end),)
+    zone = zone_of(spec.zone or "UTC")
+    found: list[tuple[int, int]] = []
+    for begin, until in windows:
+        for start, end in occurrences(spec, begin, zone):
+            if start >= until:
+                break
+            # A reservation without an end is met in every window.
+            if not found or start >= found[-1][1]:
+                found.append((start, end))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _both(mine: Spans, theirs: Spans) -> Spans:
+    """Return the intersections of times, of which both are ascending and disjoint; they are remembered likewise."""
+    found: list[tuple[int, int]] = []
     i = j = 0
     while i < len(mine) and j < len(theirs):
         start, end = max(mine[i][0], theirs[j][0]), min(mine[i][1], theirs[j][1])
         if start < end:
-            yield start, end
+            found.append((start, end))
         if mine[i][1] <= theirs[j][1]:
             i += 1
         else:
             j += 1
+    return tuple(found)
 
 
 def _copies(room: Ints, amounts: Ints) -> int:

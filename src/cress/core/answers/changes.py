@@ -25,7 +25,7 @@ from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import END, NODE, NONE, USABLE
 from cress.core.placing.submitted_constraints import replaced
 from cress.core.scheduler import Scheduler
-from cress.core.tables.cluster import kinds
+from cress.core.tables.cluster import by_capacity
 from cress.language.clauses import brief
 from cress.language.parser import parse_requirement
 from cress.model.changeable import CHANGEABLE, When
@@ -270,7 +270,7 @@ def _of_nodes(core: Books, job: JobEntry, prospects: Prospects, absent: Mapping[
             kind, text = "uncordon", f"if node {name} took new tasks again (cress nodes uncordon {name})"
         event = NodeCordoned(name, cordoned=False)
         yield Counterfactual(kind, text, (event,), number, (("node", name),))
-    for f in kinds(cluster, cluster.present())[0][:MOST_NODES]:
+    for f, _ in by_capacity(cluster, cluster.present())[:MOST_NODES]:
         if not prospects.with_node(cluster.capacity_of(f)):
             continue
         name = cluster.names[f]

@@ -30,9 +30,10 @@ class Prospects:
         first = group.offered if group.visited == core.pass_number else None
         in_order = policy.keeps_order and not policy.offers_more and not policy.overtakes
         # A unit that must start before it, since its group keeps the order of submission. A job before that unit was
-        # passed over, and would not be after a change.
-        comes_first = next((other for other in policy if other is job or other is first), first)
-        self._first = first if in_order and job.queued and comes_first is not job else None
+        # passed over, and would not be after a change. The queue may be long, so it is read only for such a group.
+        self._first = first if in_order and job.queued and first is not job else None
+        if self._first is not None and next((other for other in policy if other is job or other is first), None) is job:
+            self._first = None
 
     @property
     def has_room(self) -> bool:

@@ -24,6 +24,8 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
     kinds = [kind.match.predicates if kind.match is not None else [] for kind in job.shape.every_kind]
     # Clauses about all tasks of a gang are the same in each kind.
     comparing = {clause.text: clause for predicates in kinds for clause in predicates if clause.compares}
+    if not comparing:
+        return ()
     free = left_now(core, job, kept_before_end(core, job))
     for text, clause in comparing.items():
         rest = [[other for other in predicates if not other.compares or other.text != text] for predicates in kinds]

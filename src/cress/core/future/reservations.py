@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 
 import msgspec
 import numpy as np
@@ -64,11 +64,14 @@ class Reservations:
         fit: Fit,
         timeline: Timeline,
         holders_on: Callable[[int], Iterator[Holder]],
+        leaving: Sized,
         *,
         quota_only: bool,
     ) -> None:
         self.cluster = cluster
         self._holders_on = holders_on
+        # The tasks that were told to stop and still hold their leases.
+        self._leaving = leaving
         self.fit = fit
         self.timeline = timeline
         # True if only groups below their quota go on behind a blocked unit, so that most reservations bind one group.
@@ -79,6 +82,8 @@ class Reservations:
         self.expired_at = -1
         # The nodes reserved in advance for others before a time; ``None`` without any advance reservation.
         self.reserved: Callable[[GroupState, int], Bools] | None = None
+        # What services leave of each node, after the state for which it was found.
+        self._left: tuple[tuple[int, int], Ints] = ((-1, -1), np.zeros((0, 0), np.int64))
 
     def heed_for(self, group: GroupState, ahead: Ahead, now: int) -> None:
         """Put exactly the reservations of the units ahead in force that bind a group.
@@ -220,13 +225,13 @@ class Reservations:
             # A node reserved in advance for others cannot be kept free until it has room.
             fit &= ~self.reserved(job.group, NEVER)
         request = job.shape.request
-        left = self._left_by_services()
         present = job.foreseen.drain
         if present and all(
-            fit[f] and all(have >= need * n for have, need in zip(left[f].tolist(), request, strict=True) if need)
+            fit[f] and all(have >= need * n for have, need in zip(self._left_on(f), request, strict=True) if need)
             for f, n in present
         ):
             return present
+        left = self._left_by_services()
         booked = set(self.timeline.booked.tolist())
         places = []
         caps = self.fit.caps(job.shape)
@@ -261,13 +266,33 @@ class Reservations:
         return joined(places_in(room) or [])
 
     def _left_by_services(self) -> Ints:
-        """Return the amounts of each node (N, K) that services and databases leave, which do not end by themselves."""
-        left = self.cluster.capacities().copy()
-        for f in range(len(left)):
-            for holder in self._holders_on(f):
-                if isinstance(holder, Attempt) and holder.job.job.type in KEPT_RUNNING and not holder.stopping:
-                    left[f] -= np.array(holder.amounts, np.int64)
-        return np.maximum(left, 0)
+        """Return the amounts of each node (N, K) that services and databases leave, which do not end by themselves.
+
+        Every blocked unit that is due asks for them, so they are found once for each state. A task that is told to stop
+        changes no lease, and one that has stopped does.
+        """
+        state = self.cluster.stamp, len(self._leaving)
+        if self._left[0] != state:
+            left = self.cluster.capacities().copy()
+            for f in range(len(left)):
+                for amounts in self._services_on(f):
+                    left[f] -= amounts
+            self._left = state, np.maximum(left, 0)
+        return self._left[1]
+
+    def _left_on(self, f: int) -> list[int]:
+        """Return the amounts that they leave of one node."""
+        left = self.cluster.capacities()[f].copy()
+        for amounts in self._services_on(f):
+            left -= amounts
+        found: list[int] = np.maximum(left, 0).tolist()
+        return found
+
+    def _services_on(self, f: int) -> Iterator[Ints]:
+        """Yield the amounts of each task of a service or database on a node that is not told to stop."""
+        for holder in self._holders_on(f):
+            if isinstance(holder, Attempt) and holder.job.job.type in KEPT_RUNNING and not holder.stopping:
+                yield np.array(holder.amounts, np.int64)
 
 
 def drain_due(job: JobEntry, now: int) -> bool:

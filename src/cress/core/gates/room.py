@@ -23,6 +23,7 @@ from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.arrays import Ints
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy
+from cress.model.events import AWAY
 from cress.model.times import NEVER
 
 
@@ -138,9 +139,11 @@ def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
             continue
         if cluster.nodes[f, USABLE]:
             return ()
-        if cluster.lost[f] or cluster.cordoned[f] is not None:
-            # The scheduler is told to close a node, be it by an operator or since its executor is not connected.
-            why = "cordoned or away"
+        # ``cluster.away`` has the nodes whose executors may be back within a term; later only the reason tells.
+        if cluster.lost[f] or f in cluster.away or cluster.cordoned[f] == AWAY:
+            why = "away"
+        elif cluster.cordoned[f] is not None:
+            why = "cordoned"
         else:
             why = "overloaded" if cluster.overloaded[f] is not None else "overcommitted"
         counts[why] = counts.get(why, 0) + 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import chain, islice, takewhile
-from typing import TypeAlias
+from typing import Protocol
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
@@ -35,8 +34,12 @@ from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
 
-# A search for victims on behalf of some groups, with ``to_quota`` as in ``find_eviction``.
-Find: TypeAlias = Callable[..., Eviction | None]
+
+class Find(Protocol):
+    """A search for victims on behalf of some groups, with ``to_quota`` as in ``find_eviction``."""
+
+    def __call__(self, takers: list[Taker], *, to_quota: bool) -> Eviction | None:
+        """Return the victims, or ``None`` if no allowed set makes the unit fit."""
 
 
 class Evictions:
@@ -109,7 +112,10 @@ class Evictions:
 
         ``spares_new``: none that started a moment ago, while the unit waited already.
         """
-        find = partial(find_eviction, self._books, job, foreseen=foreseen, spares_new=spares_new)
+
+        def find(takers: list[Taker], *, to_quota: bool) -> Eviction | None:
+            return find_eviction(self._books, job, takers, to_quota=to_quota, foreseen=foreseen, spares_new=spares_new)
+
         return self._for_takers(job, find)
 
     def by_urgency(self, job: JobEntry, current: Pass) -> Eviction | None:
@@ -136,8 +142,11 @@ class Evictions:
             return None
         if group.options.preempt_within == "off":
             return find_eviction_in_workload(books, job)
-        find = partial(find_eviction_within, books, job)
-        return (self._for_takers(job, find) if entitled else None) or find([])
+
+        def find(takers: list[Taker], *, to_quota: bool) -> Eviction | None:
+            return find_eviction_within(books, job, takers, to_quota=to_quota)
+
+        return (self._for_takers(job, find) if entitled else None) or find([], to_quota=False)
 
     def below(self, job: JobEntry, bounded: str) -> Callable[[], Eviction | None] | None:
         """Return the search for victims that make place for a unit below the MaxQuota of the group ``bounded``.

@@ -109,11 +109,12 @@ class Fit:
         """
         if self._answers[0] != moment:
             self._answers = (moment, {})
-        self._kept = self._answers[1]
+        before, self._kept = self._kept, self._answers[1]
         try:
             yield
         finally:
-            self._kept = None
+            # A context may be within another one.
+            self._kept = before
 
     def _once(self, question: Hashable, answer: Callable[[], T]) -> T:
         """Return the kept answer to a question, or find it."""

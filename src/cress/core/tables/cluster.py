@@ -430,8 +430,8 @@ class Cluster:
         self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
     ) -> tuple[int, int]:
         if self._extremes[0] != self.usable_changes:
-            nodes, numbers = kinds(self, np.flatnonzero(self.usable()))
-            usable = Counter(dict(zip(map(self.capacity_of, nodes), numbers, strict=True)))
+            kinds = by_capacity(self, np.flatnonzero(self.usable()))
+            usable = Counter({self.capacity_of(f): number for f, number in kinds})
             self._extremes = self.usable_changes, usable, {}
         _, usable, known = self._extremes
         key = (request, charge)
@@ -522,16 +522,20 @@ class Cluster:
         return bool(np.any(self.usable() & np.all(self.free_now() >= np.array(request, np.int64), axis=1)))
 
 
-def kinds(cluster: Cluster, nodes: Ints) -> tuple[list[int], list[int]]:
-    """Return the first node of each capacity among these, the smallest capacity first, and the number of nodes."""
+def by_capacity(cluster: Cluster, nodes: Ints) -> list[tuple[int, int]]:
+    """Return, for each capacity among these nodes, its first node and the number of its nodes.
+
+    The smallest capacity comes first.
+    """
     if not len(nodes):
-        return [], []
+        return []
     capacities = cluster.capacities()[nodes]
     # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
     order = np.lexsort(capacities.T[::-1])
     ordered = capacities[order]
     begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
-    return nodes[order[begins]].tolist(), np.diff(begins, append=len(nodes)).tolist()
+    numbers = np.diff(begins, append=len(nodes)).tolist()
+    return list(zip(nodes[order[begins]].tolist(), numbers, strict=True))
 
 
 def _has_accelerators(devices: tuple[Device, ...]) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 
 from cress.lifecycle.tables.tracked import Row
 from cress.model.decisions import Choice, Kept
-from cress.model.events import Outcome
+from cress.model.events import AWAY, Outcome
 from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
 from cress.model.node import Allocated, Load, Local, Node
@@ -14,8 +14,6 @@ from cress.model.node_settings import NodeRevision
 from cress.model.run import Host
 from cress.model.step_values import Values
 from cress.model.waits import TIME, WaitFor
-
-AWAY = "its executor is not connected"
 
 
 class LiveAttempt(Row, kw_only=True):
