@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from cress.cli.update import MOST_COMPARED, _present, _values
+from cress.cli.update import MOST_COMPARED, _named, _present, _values
 from cress.client import Client, JobView
 from cress.model.errors import InputError
 from cress.protocol.job_views import TaskCounts
@@ -32,6 +32,12 @@ def test_an_entry_is_set_or_removed(given: dict[str, str], values: dict[str, obj
     _values(pairs)
     present = {key: getattr(JOB, key) for key in (name.partition(".")[0] for name in given if "." in name)}
     assert _values(pairs, present) == values
+
+
+def test_entries_are_those_of_the_key_in_whatever_spelling() -> None:
+    assert [_named(key) for key in ("licenses.m", "Resource.gpu", "time-limit", "walltime")] == [
+        "licences.m", "resource.gpu", "time_limit", "walltime",
+    ]  # fmt: skip
 
 
 def test_an_entry_that_the_job_does_not_have_is_not_removed() -> None:

@@ -80,7 +80,8 @@ _WORDS = typer.Argument(
 def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, data: Data = None) -> None:
     """Change time limit, priority, group and more of submitted jobs."""
     with told("update"):
-        given = [word.partition("=")[::2] for word in choice.words if "=" in word]
+        pairs = [word.partition("=")[::2] for word in choice.words if "=" in word]
+        given = [(_named(key), text) for key, text in pairs]
         values = _values(given)
         choice = replace(choice, words=[word for word in choice.words if "=" not in word])
         with connect(data) as client:
@@ -157,6 +158,16 @@ def retry(
         what = "repeats the tasks" if failed else "repeats"
         which = f" of job {id} that did not succeed" if failed else f" job {id}"
         print(f"job {made.id} ({clean(made.name)}) submitted: {what}{which}{note}")
+
+
+def _named(key: str) -> str:
+    """Return a key, or a path such as ``resource.cpu``, by the name of its key: ``licenses.m`` is ``licences.m``."""
+    from cress.model.jobfile.keys import ALIASES, KEYS
+    from cress.model.jobfile.reader import plain
+
+    spellings = {plain(name): name for name in KEYS} | {plain(alias): name for alias, name in ALIASES.items()}
+    outer, dot, entry = key.partition(".")
+    return spellings.get(plain(outer), outer) + dot + entry
 
 
 def _values(
