@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from cress.model.whole_numbers import whole_number
 from cress.protocol.job_views import JobView
 
 # The places in the command of a job (cress.slurm.jobs.head): its head, a word that marks it, the settings, pieces of
@@ -30,10 +31,8 @@ def settings_of(job: JobView) -> dict[str, str]:
 
 def script_of(job: JobView) -> str:
     """Return the script of a job, empty without one."""
-    count = settings_of(job).get("pieces", "0")
-    if len(count) > _DIGITS or not (count.isascii() and count.isdigit()):
-        return ""
-    return "".join(job.command[_PIECES : _PIECES + int(count)])
+    count = whole_number(settings_of(job).get("pieces", "0"), _DIGITS) or 0
+    return "".join(job.command[_PIECES : _PIECES + count])
 
 
 def path_of(job: JobView, stream: str, element: str, number: int, node: str) -> str:

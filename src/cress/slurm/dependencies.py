@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 from cress.slurm.arrays import parse_job
 
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
@@ -33,7 +34,7 @@ def parse_dependency(text: str) -> tuple[Dependency, ...]:
     word = ""
     for item in filter(None, text.strip().split(",")):
         kind, colon, jobs = item.strip().partition(":")
-        if not colon and kind.isdigit() and word:
+        if not colon and word and whole_number(kind) is not None:
             # `afterok:12,13` means both.
             kind, jobs = word, kind
         if kind == "singleton":

@@ -14,6 +14,7 @@ from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
 from cress.center.keeping.skipped_ids import skipped_range
 from cress.center.web.asgi import App, Receive, Scope, Send
+from cress.model.whole_numbers import whole_number
 from cress.protocol.rights import Action
 
 
@@ -67,7 +68,7 @@ def demand(request: HTTPConnection, action: Action) -> None:
 async def seen_job(request: HTTPConnection, id: str) -> AnyJob:
     """Return the job in an address. Raises NotFound, also for a job that the caller does not see."""
     committer = committer_of(request)
-    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
+    number = whole_number(id) or 0
     found = await find_job(committer, number) if number else None
     if found is not None and sees(request, found):
         return found

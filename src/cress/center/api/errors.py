@@ -25,6 +25,10 @@ class Forbidden(Exception):
     """The caller lacks the right to do this."""
 
 
+class TooMany(Exception):
+    """The caller has as many of these open as one user may have."""
+
+
 class TooLarge(Exception):
     """The body exceeds the limit of the center."""
 
@@ -32,7 +36,7 @@ class TooLarge(Exception):
 def answer(status: int, code: str, message: str, faults: tuple[Fault, ...] = ()) -> Response:
     """Return an error as a response."""
     body = to_json(ErrorView(code=code, message=message, faults=faults))
-    headers = {"Retry-After": "1"} if status == 503 else None
+    headers = {"Retry-After": "1"} if status in (429, 503) else None
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 
@@ -43,6 +47,7 @@ def install(app: Starlette) -> None:
     app.add_exception_handler(UnknownResource, lambda _, error: answer(404, "not_found", str(error)))
     app.add_exception_handler(Forbidden, lambda _, error: answer(403, "forbidden", str(error)))
     app.add_exception_handler(TooLarge, _too_large)
+    app.add_exception_handler(TooMany, lambda _, error: answer(429, "too_many", str(error)))
     for unavailable in (NotStored, StoreError, Away, ProviderDown):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
     # The client has disconnected, so nothing reads the answer.

@@ -13,6 +13,7 @@ from cress.center.api.context import committer_of, sees_number, sight_of, user_o
 from cress.center.api.routes import Routes, query_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.model.errors import InputError
+from cress.model.whole_numbers import whole_number
 from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import EventView
 from cress.protocol.queries import EventsQuery
@@ -39,9 +40,9 @@ async def events(request: Request) -> Response:
     known, after = committer.events, query.after
     last = request.headers.get("last-event-id", "")
     if last:
-        if not (last.isascii() and last.isdigit() and len(last) < 19):
+        after = whole_number(last)
+        if after is None:
             raise InputError(f"{last[:40]!r} is not a number of an event", hint="a whole number", field="Last-Event-ID")
-        after = int(last)
     if after is None:
         after = known.last if query.follow else known.first - 1
     # A number beyond the last one: the cluster is new, or was restored from a backup.

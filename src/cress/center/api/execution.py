@@ -19,6 +19,7 @@ from cress.center.connections.commands import Overrun, RunningCommand
 from cress.center.connections.connection_table import Away, Connection
 from cress.center.views.members import place_of
 from cress.model.errors import InputError, NotAccepted
+from cress.model.whole_numbers import whole_number
 from cress.protocol.calls import job_calls
 from cress.protocol.execution import ERROR, MOST_COMMAND, MOST_SIZE, OUTPUT, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import ExecOver
@@ -62,7 +63,7 @@ async def _place(socket: WebSocket, id: str, task: str) -> tuple[int, Connection
     """Return the attempt of a running task, and the connection to its node."""
     committer = committer_of(socket)
     found = await own_job(socket, id)
-    number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
+    number = -1 if (given := whole_number(task)) is None else given
     check_task(found, number, task)
     job, index = await place_of(committer, found, number)
     live = committer.machine.jobs.get(job)

@@ -46,6 +46,7 @@ from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.model.units import one_of
+from cress.model.whole_numbers import whole_number
 from cress.protocol.bodies import SignalBody
 from cress.protocol.calls import job_calls
 from cress.protocol.job_views import (
@@ -293,7 +294,7 @@ async def task(request: Request, id: str, task: str) -> Response:
     """Return one task with all its attempts, oldest first."""
     committer = committer_of(request)
     found = await seen_job(request, id)
-    number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
+    number = -1 if (given := whole_number(task)) is None else given
     check_task(found, number, task)
     one, member = await task_of(committer, found, number)
     return reply(with_loans(committer, task_view(one, run_of(committer, found), member)))

@@ -31,6 +31,7 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.group import DEFAULT_GROUP
 from cress.model.jobfile.job import below
 from cress.model.vectors import parse_vector
+from cress.model.whole_numbers import whole_number
 from cress.protocol.bodies import CountBody, UseBody
 from cress.protocol.calls import lease_calls
 from cress.protocol.lease_views import LeasesPage, LeaseView, WorkloadsPage
@@ -244,14 +245,13 @@ async def _release(request: Request, job: LiveJob, tasks: tuple[int, ...] | None
 def _parsed(id: str) -> tuple[int, int | None]:
     """Return the job, and the task if one is named. Raises NotFound."""
     job, dot, task = id.partition(".")
-    if not (job.isascii() and job.isdigit() and len(job) < 19) or (
-        dot and not (task.isascii() and task.isdigit() and len(task) < 19)
-    ):
+    number, index = whole_number(job), whole_number(task)
+    if number is None or (dot and index is None):
         kept = id.startswith("@")
         raise UnknownResource(
             f"lease {id[:40]} is kept by the center" if kept else f"there is no lease {id[:40]} (JOB or JOB.TASK)"
         )
-    return int(job), int(task) if dot else None
+    return number, index
 
 
 def _check_lease(job: Any) -> None:

@@ -145,6 +145,8 @@ def _describe(row: CallRow[Any], operation: dict[str, Any], by_kind: dict[type, 
         errors |= _BODY | {"409": "well-formed, and not accepted; nothing was changed"}
     if (method, path) == ("get", "/v1/rebalance"):
         errors["409"] = "the job does not wait for room, or could never run"
+    if path in _STREAMS:
+        errors |= {"429": "too many programs of the user follow already", "503": "too many programs follow already"}
     if path.endswith("/logs"):
         errors |= {"409": "there is nothing to read", "503": "the node is away"}
     for status, text in sorted(errors.items()):

@@ -8,6 +8,7 @@ from abc import abstractmethod
 
 from starlette.responses import Response
 
+from cress.center.api.errors import TooMany
 from cress.center.committing.committer import Committer, NotStored
 from cress.center.web.asgi import Receive, Scope, Send
 
@@ -22,11 +23,11 @@ class Stream(Response):
     """An answer as a stream; each part is read from the committer when it is sent, so a slow reader costs no memory."""
 
     def __init__(self, committer: Committer, user: str) -> None:
-        """``user`` is the user who reads. Raises NotStored if there are too many streams."""
+        """``user`` is the user who reads. Raises TooMany or NotStored if there are too many streams."""
         super().__init__(media_type="text/event-stream")
         readers = committer.events.readers
         if readers[user] >= MOST_OF_USER:
-            raise NotStored(f"{MOST_OF_USER} programs of {user} follow the events already; end one of them")
+            raise TooMany(f"{MOST_OF_USER} programs of {user} follow the events already; end one of them")
         if readers.total() >= MOST_READERS:
             raise NotStored(f"{MOST_READERS} readers follow the events already; try again")
         self.committer = committer

@@ -40,7 +40,7 @@ class ExpectedStarts:
             if found.start is None or number in self._known:
                 continue
             waits = found.start, by_limits[number].start if number in by_limits else None
-            # What was learned of others does not begin before a time that is known.
+            # Learned errors must not give a start before a pause or a reservation ends.
             told = Interval(*(max(wait, found.least) for wait in self.errors.interval(*waits)))
             if number in fresh:
                 self.errors.told(number, utc, *waits, told)

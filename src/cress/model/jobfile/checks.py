@@ -88,10 +88,8 @@ def duration(least: int, most: int) -> Callable[[object], int]:
 
 def _port(value: object) -> str:
     text = as_text(value).strip()
-    if text.isascii() and text.isdigit():
-        if not 1 <= int(text[:9]) <= 65535 or len(text) > 5:
-            raise InputError(f"{shown(value)} is not a port", hint="1 to 65535, or the name of a port of the job")
-        return str(int(text))
+    if 1 <= (number := whole_number(text, 5) or 0) <= 65535:
+        return str(number)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,31}", text):
         raise InputError(f"{shown(value)} is not a port", hint="1 to 65535, or the name of a port of the job")
     return text

@@ -18,6 +18,7 @@ from cress.model.run import used_variable
 from cress.model.times import DAY, HOUR
 from cress.model.units import format_duration, one_of, parse_amount, parse_count, parse_duration
 from cress.model.vectors import parse_vector
+from cress.model.whole_numbers import whole_number
 
 # Bytes: programs with a C library need 120 KiB before they begin.
 LEAST_MEMORY = 100 * 1024
@@ -425,9 +426,9 @@ def _job_named(value: object) -> int | str:
         raise InputError(f"{shown(value)} is not a job", hint="a list of ids and names, or `id: condition` for each")
     text = as_text(value).strip()
     if text.isascii() and text.isdigit():
-        if len(text) > 18 or not int(text):
+        if not (number := whole_number(text)):
             raise InputError(f"{shown(value)} is not an id of a job", hint="one that `cress jobs` shows")
-        return int(text)
+        return number
     return name(text)
 
 
