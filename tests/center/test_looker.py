@@ -52,6 +52,22 @@ def test_a_server_of_one_user_sets_no_cookie_for_those_of_others(
     assert sent == ["", ""]
 
 
+def test_a_page_is_looked_for_where_its_address_leads() -> None:
+    pages = httpx.MockTransport(
+        lambda request: (
+            httpx.Response(302, headers={"Location": "/new"})
+            if request.url.path == "/old"
+            else httpx.Response(404 if request.url.path == "/new" else 200)
+        )
+    )
+
+    async def looked() -> LookResult:
+        async with looker.open_client(pages) as client:
+            return await Looker((), client).look(LookOrder(7, URL, "http://server/old"))
+
+    assert not asyncio.run(looked()).found
+
+
 def test_an_address_is_there_when_somebody_listens() -> None:
     async def looked() -> list[LookResult]:
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
