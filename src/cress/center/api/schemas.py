@@ -131,9 +131,18 @@ def _describe(row: CallRow[Any], operation: dict[str, Any], by_kind: dict[type, 
         operation["security"] = []
         operation["responses"] = responses
         return
-    errors = dict(_EVERY)
     if method == "get" and row.open:
         operation["security"] = []
+    for status, text in sorted(_errors_of(row, operation).items()):
+        responses[status] = {"description": text, "content": {_JSON: {"schema": by_kind[ErrorView]}}}
+    operation["responses"] = responses
+
+
+def _errors_of(row: CallRow[Any], operation: dict[str, Any]) -> dict[str, str]:
+    """Return the errors of a call by status."""
+    method, path = row.method.lower(), row.path
+    errors = dict(_EVERY)
+    if method == "get" and row.open:
         del errors["401"]
         errors["404"] = "this center has none"
     names = "{" in path or row.body in (TokenBody, LoginBody) or _names_jobs(row.body) or path == "/v1/rebalance"
@@ -145,10 +154,10 @@ def _describe(row: CallRow[Any], operation: dict[str, Any], by_kind: dict[type, 
         errors |= _BODY | {"409": "well-formed, and not accepted; nothing was changed"}
     if (method, path) == ("get", "/v1/rebalance"):
         errors["409"] = "the job does not wait for room, or could never run"
+    if method == "get" and path.startswith("/v1/jobs/{id}/"):
+        errors["409"] = "the job is of a kind that has none, or has none yet"
     if path in _STREAMS:
         errors |= {"429": "too many programs of the user follow already", "503": "too many programs follow already"}
-    if path.endswith("/logs"):
+    if path.endswith(("/logs", "/files", "/files/content")):
         errors |= {"409": "there is nothing to read", "503": "the node is away"}
-    for status, text in sorted(errors.items()):
-        responses[status] = {"description": text, "content": {_JSON: {"schema": by_kind[ErrorView]}}}
-    operation["responses"] = responses
+    return errors
