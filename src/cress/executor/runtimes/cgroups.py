@@ -295,6 +295,15 @@ _MISSING = {
 }
 
 
+def move(pid: int, file: str) -> None:
+    """Move a process (0: this one) into the group with this file ``cgroup.procs``. Raise OSError."""
+    fd = os.open(file, os.O_WRONLY)
+    try:
+        os.write(fd, b"%d" % pid)
+    finally:
+        os.close(fd)
+
+
 def device_of(path: str) -> str:
     """Return the disk (major:minor) below a folder, if its throughput can be limited; empty: none, as in memory."""
     number = os.stat(path).st_dev  # noqa: PTH116

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import time
@@ -23,7 +24,7 @@ from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
-from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, device_of
+from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, device_of, move
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
 from cress.executor.runtimes.enter import Entrance, Ids
@@ -124,7 +125,7 @@ class ContainerRuntime(ProcessRuntime):
             first = self._make(what, account)
             procs_files = tuple(self.cgroups.procs_files(what.attempt))
             for file in procs_files:
-                Path(file).write_text(str(first), encoding="ascii")
+                move(first, file)
             entrance = Entrance(pause=first, procs_files=procs_files, account=account)
             entrance.begin()
             waiting, going = os.pipe()
@@ -292,9 +293,9 @@ class ContainerRuntime(ProcessRuntime):
 
     def _wait(self, box: Box, child: int) -> int:
         """Wait until the first process sleeps and the engine has ended; return the pid of the former."""
-        ended, status = False, 0
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
+        ended, status = (False, 0) if self.engine.stays else _end_of(child, PATIENCE)
+        while True:
             if not ended:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 ended = pid != 0
@@ -304,13 +305,26 @@ class ContainerRuntime(ProcessRuntime):
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
                 return first
-            if ended and (status or not processes.is_alive(first)):
+            if (ended and (status or not processes.is_alive(first))) or time.monotonic() > deadline:
                 break
             time.sleep(LOOK)
         said = " ".join(box.log.read_text(errors="replace").split())
         if not ended:
             os.kill(child, signal.SIGKILL)
         raise OSError(-1, said[-500:] or "the engine does not answer")
+
+
+def _end_of(child: int, seconds: float) -> tuple[bool, int]:
+    """Wait for the end of a child; return whether it has ended, and its status."""
+    fd = os.pidfd_open(child)
+    try:
+        waiting = select.poll()  # select would refuse descriptors above 1,023
+        waiting.register(fd, select.POLLIN)
+        waiting.poll(seconds * 1000)
+    finally:
+        os.close(fd)
+    pid, status = os.waitpid(child, os.WNOHANG)
+    return pid != 0, status
 
 
 def _killed(limit: int) -> str:
