@@ -12,6 +12,7 @@ import os
 import re
 import zlib
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -184,6 +185,17 @@ class Cgroups:
         """Return the files into which a process writes its id (0: itself) to enter the group."""
         return [f"{place}/{self.path}/{attempt}/cgroup.procs" for place in self._used]
 
+    def own_file(self) -> str:
+        """Return the file by which a process enters the group of this one, in any hierarchy; empty: unknown."""
+        for line in _read("/proc/self/cgroup").splitlines():
+            _, controllers, path = line.split(":", 2)
+            place = self.first.get(controllers.partition(",")[0]) if controllers else self.second
+            if place:
+                file = f"{place}{path.rstrip('/')}/cgroup.procs"
+                # The mount may show another part of the hierarchy than the path is from.
+                return file if str(os.getpid()) in _read(file).split() else ""
+        return ""
+
     def pids(self, attempt: int) -> set[int]:
         """Return the processes of a group."""
         found: set[int] = set()
@@ -302,6 +314,35 @@ def move(pid: int, file: str) -> None:
         os.write(fd, b"%d" % pid)
     finally:
         os.close(fd)
+
+
+class ReadyForMoves:
+    """The kernel's readiness to move processes between groups at once; this process has the group of ``own_file``.
+
+    Before the kernel moves a process, it waits until all processors have noticed: a grace period of RCU, 10 ms or more.
+    It does not wait if it has moved another one a moment ago. So a process moves to its own group, which changes
+    nothing, while it has to wait for something else anyway. Errors are ignored: the later moves are only slower.
+    """
+
+    def __init__(self, own_file: str) -> None:
+        self._fd = -1
+        if own_file:
+            with contextlib.suppress(OSError):
+                self._fd = os.open(own_file, os.O_WRONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        self.keep()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def keep(self) -> None:
+        """Make the kernel ready, or keep it so."""
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._fd, b"0")
 
 
 def device_of(path: str) -> str:

@@ -14,7 +14,7 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,7 @@ from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
-from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, device_of, move
+from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, ReadyForMoves, device_of, move
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
 from cress.executor.runtimes.enter import Entrance, Ids
@@ -39,6 +39,8 @@ from cress.shell.executor.starting import StartError
 PIDS = 4096
 # Seconds for an engine to make a sandbox (a loaded machine is slow), and between two checks.
 PATIENCE, LOOK = 30.0, 0.0005
+# Seconds between two moves that keep the kernel ready for others; it stays so for about 10 ms.
+GRACE = 0.003
 # Seconds for the remains of an earlier supervisor to disappear.
 PATIENCE_AT_START = 5.0
 # The folder of the sandboxes, in the executor's folder.
@@ -189,7 +191,8 @@ class ContainerRuntime(ProcessRuntime):
     def first(self, attempt: int) -> int:
         """Return the pid of the first process of an attempt's sandbox; 0 if there is none."""
         try:
-            known = msgspec.json.decode(Path(f"{self._folder}/{attempt}/first").read_bytes(), type=_First)
+            with open(f"{self._folder}/{attempt}/first", "rb", buffering=0) as file:  # noqa: PTH123 - at each look
+                known = msgspec.json.decode(file.read(), type=_First)
         except (OSError, msgspec.MsgspecError):
             return 0
         return known.pid if processes.start_ticks(known.pid) == known.ticks else 0
@@ -241,7 +244,7 @@ class ContainerRuntime(ProcessRuntime):
     def _make(self, what: Spawn, account: Ids | None) -> int:
         """Make the sandbox; return the pid of its first process. Raises OSError."""
         folder = f"{self._folder}/{what.attempt}"
-        Path(folder, "root").mkdir(exist_ok=True)
+        os.makedirs(f"{folder}/root", exist_ok=True)  # noqa: PTH103
         box = make_box(
             folder=folder,
             root=what.run.root.rstrip("/"),
@@ -294,37 +297,41 @@ class ContainerRuntime(ProcessRuntime):
     def _wait(self, box: Box, child: int) -> int:
         """Wait until the first process sleeps and the engine has ended; return the pid of the former."""
         deadline = time.monotonic() + PATIENCE
-        ended, status = (False, 0) if self.engine.stays else _end_of(child, PATIENCE)
-        while True:
-            if not ended:
-                pid, status = os.waitpid(child, os.WNOHANG)
-                ended = pid != 0
-            first = self.engine.first(box)
-            if first and processes.command_of(first) == PAUSE:
-                if not ended:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                return first
-            if (ended and (status or not processes.is_alive(first))) or time.monotonic() > deadline:
-                break
-            time.sleep(LOOK)
+        ended, status = False, 0
+        with ReadyForMoves(self.cgroups.own_file()) as moves, _watched(child) as watched:
+            while True:
+                if not ended and watched.poll(1000 * (LOOK if self.engine.stays else GRACE)):
+                    ended, status = True, os.waitpid(child, 0)[1]
+                if ended or self.engine.stays:
+                    first = self.engine.first(box)
+                    if first and processes.command_of(first) == PAUSE:
+                        if not ended:
+                            os.kill(child, signal.SIGKILL)
+                            os.waitpid(child, 0)
+                        return first
+                    if ended and (status or not processes.is_alive(first)):
+                        break
+                if time.monotonic() > deadline:
+                    break
+                moves.keep()
+                if ended:
+                    time.sleep(LOOK)
         said = " ".join(box.log.read_text(errors="replace").split())
         if not ended:
             os.kill(child, signal.SIGKILL)
         raise OSError(-1, said[-500:] or "the engine does not answer")
 
 
-def _end_of(child: int, seconds: float) -> tuple[bool, int]:
-    """Wait for the end of a child; return whether it has ended, and its status."""
+@contextlib.contextmanager
+def _watched(child: int) -> Iterator[select.poll]:
+    """Yield an object that is ready once a child has ended."""
     fd = os.pidfd_open(child)
     try:
-        waiting = select.poll()  # select would refuse descriptors above 1,023
-        waiting.register(fd, select.POLLIN)
-        waiting.poll(seconds * 1000)
+        watched = select.poll()  # select would refuse descriptors above 1,023
+        watched.register(fd, select.POLLIN)
+        yield watched
     finally:
         os.close(fd)
-    pid, status = os.waitpid(child, os.WNOHANG)
-    return pid != 0, status
 
 
 def _killed(limit: int) -> str:
