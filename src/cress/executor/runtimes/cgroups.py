@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 import zlib
 from pathlib import Path
 from typing import Self
@@ -26,6 +27,9 @@ TOP = "cress"
 PERIOD, LEAST_QUOTA = 100_000, 1_000
 # Tries to make a folder that another executor may remove at the same moment.
 _TRIES = 100
+
+# Seconds between two moves of processes that keep the kernel ready for others; it stays so for 10 ms or more.
+GRACE = 0.003
 
 # Version 1 shows a number just below 2^63 for an absent limit.
 _NO_LIMIT = 1 << 62
@@ -325,7 +329,7 @@ class ReadyForMoves:
     """
 
     def __init__(self, own_file: str) -> None:
-        self._fd = -1
+        self._fd, self._due = -1, 0.0
         if own_file:
             with contextlib.suppress(OSError):
                 self._fd = os.open(own_file, os.O_WRONLY | os.O_CLOEXEC)
@@ -339,10 +343,12 @@ class ReadyForMoves:
             os.close(self._fd)
 
     def keep(self) -> None:
-        """Make the kernel ready, or keep it so."""
-        if self._fd >= 0:
+        """Make the kernel ready, or keep it so; to be called at least every ``GRACE`` seconds."""
+        # Each move stops all forks of the node for some microseconds, so there are no more than needed.
+        if self._fd >= 0 and time.monotonic() >= self._due:
             with contextlib.suppress(OSError):
                 os.write(self._fd, b"0")
+            self._due = time.monotonic() + GRACE
 
 
 def device_of(path: str) -> str:

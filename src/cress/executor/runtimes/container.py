@@ -24,7 +24,7 @@ from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
-from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, ReadyForMoves, device_of, move
+from cress.executor.runtimes.cgroups import GRACE, CgroupLimits, Cgroups, ReadyForMoves, device_of, move
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
 from cress.executor.runtimes.enter import Entrance, Ids
@@ -39,8 +39,6 @@ from cress.shell.executor.starting import StartError
 PIDS = 4096
 # Seconds for an engine to make a sandbox (a loaded machine is slow), and between two checks.
 PATIENCE, LOOK = 30.0, 0.0005
-# Seconds between two moves that keep the kernel ready for others; it stays so for about 10 ms.
-GRACE = 0.003
 # Seconds for the remains of an earlier supervisor to disappear.
 PATIENCE_AT_START = 5.0
 # The folder of the sandboxes, in the executor's folder.
