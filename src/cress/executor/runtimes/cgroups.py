@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 import zlib
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -25,6 +27,9 @@ TOP = "cress"
 PERIOD, LEAST_QUOTA = 100_000, 1_000
 # Tries to make a folder that another executor may remove at the same moment.
 _TRIES = 100
+
+# Seconds between two moves of processes that keep the kernel ready for others; it stays so for 10 ms or more.
+GRACE = 0.003
 
 # Version 1 shows a number just below 2^63 for an absent limit.
 _NO_LIMIT = 1 << 62
@@ -184,6 +189,17 @@ class Cgroups:
         """Return the files into which a process writes its id (0: itself) to enter the group."""
         return [f"{place}/{self.path}/{attempt}/cgroup.procs" for place in self._used]
 
+    def own_file(self) -> str:
+        """Return the file by which a process enters the group of this one, in any hierarchy; empty: unknown."""
+        for line in _read("/proc/self/cgroup").splitlines():
+            _, controllers, path = line.split(":", 2)
+            place = self.first.get(controllers.partition(",")[0]) if controllers else self.second
+            if place:
+                file = f"{place}{path.rstrip('/')}/cgroup.procs"
+                # The mount may show another part of the hierarchy than the path is from.
+                return file if str(os.getpid()) in _read(file).split() else ""
+        return ""
+
     def pids(self, attempt: int) -> set[int]:
         """Return the processes of a group."""
         found: set[int] = set()
@@ -293,6 +309,46 @@ _MISSING = {
     "pids": "the number of processes is not limited",
     "blkio": "disk throughput is not limited",
 }
+
+
+def move(pid: int, file: str) -> None:
+    """Move a process (0: this one) into the group with this file ``cgroup.procs``. Raise OSError."""
+    fd = os.open(file, os.O_WRONLY)
+    try:
+        os.write(fd, b"%d" % pid)
+    finally:
+        os.close(fd)
+
+
+class ReadyForMoves:
+    """The kernel's readiness to move processes between groups at once; this process has the group of ``own_file``.
+
+    Before the kernel moves a process, it waits until all processors have noticed: a grace period of RCU, 10 ms or more.
+    It does not wait if it has moved another one a moment ago. So a process moves to its own group, which changes
+    nothing, while it has to wait for something else anyway. Errors are ignored: the later moves are only slower.
+    """
+
+    def __init__(self, own_file: str) -> None:
+        self._fd, self._due = -1, 0.0
+        if own_file:
+            with contextlib.suppress(OSError):
+                self._fd = os.open(own_file, os.O_WRONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        self.keep()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def keep(self) -> None:
+        """Make the kernel ready, or keep it so; to be called at least every ``GRACE`` seconds."""
+        # Each move stops all forks of the node for some microseconds, so there are no more than needed.
+        if self._fd >= 0 and time.monotonic() >= self._due:
+            with contextlib.suppress(OSError):
+                os.write(self._fd, b"0")
+            self._due = time.monotonic() + GRACE
 
 
 def device_of(path: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
-from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, device_of
+from cress.executor.runtimes.cgroups import GRACE, CgroupLimits, Cgroups, ReadyForMoves, device_of, move
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
 from cress.executor.runtimes.enter import Entrance, Ids
@@ -124,7 +125,7 @@ class ContainerRuntime(ProcessRuntime):
             first = self._make(what, account)
             procs_files = tuple(self.cgroups.procs_files(what.attempt))
             for file in procs_files:
-                Path(file).write_text(str(first), encoding="ascii")
+                move(first, file)
             entrance = Entrance(pause=first, procs_files=procs_files, account=account)
             entrance.begin()
             waiting, going = os.pipe()
@@ -188,7 +189,8 @@ class ContainerRuntime(ProcessRuntime):
     def first(self, attempt: int) -> int:
         """Return the pid of the first process of an attempt's sandbox; 0 if there is none."""
         try:
-            known = msgspec.json.decode(Path(f"{self._folder}/{attempt}/first").read_bytes(), type=_First)
+            with open(f"{self._folder}/{attempt}/first", "rb", buffering=0) as file:  # noqa: PTH123 - at each look
+                known = msgspec.json.decode(file.read(), type=_First)
         except (OSError, msgspec.MsgspecError):
             return 0
         return known.pid if processes.start_ticks(known.pid) == known.ticks else 0
@@ -240,7 +242,7 @@ class ContainerRuntime(ProcessRuntime):
     def _make(self, what: Spawn, account: Ids | None) -> int:
         """Make the sandbox; return the pid of its first process. Raises OSError."""
         folder = f"{self._folder}/{what.attempt}"
-        Path(folder, "root").mkdir(exist_ok=True)
+        os.makedirs(f"{folder}/root", exist_ok=True)  # noqa: PTH103
         box = make_box(
             folder=folder,
             root=what.run.root.rstrip("/"),
@@ -292,25 +294,42 @@ class ContainerRuntime(ProcessRuntime):
 
     def _wait(self, box: Box, child: int) -> int:
         """Wait until the first process sleeps and the engine has ended; return the pid of the former."""
-        ended, status = False, 0
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if not ended:
-                pid, status = os.waitpid(child, os.WNOHANG)
-                ended = pid != 0
-            first = self.engine.first(box)
-            if first and processes.command_of(first) == PAUSE:
-                if not ended:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                return first
-            if ended and (status or not processes.is_alive(first)):
-                break
-            time.sleep(LOOK)
+        ended, status = False, 0
+        with ReadyForMoves(self.cgroups.own_file()) as moves, _watched(child) as watched:
+            while True:
+                if not ended and watched.poll(1000 * (LOOK if self.engine.stays else GRACE)):
+                    ended, status = True, os.waitpid(child, 0)[1]
+                if ended or self.engine.stays:
+                    first = self.engine.first(box)
+                    if first and processes.command_of(first) == PAUSE:
+                        if not ended:
+                            os.kill(child, signal.SIGKILL)
+                            os.waitpid(child, 0)
+                        return first
+                    if ended and (status or not processes.is_alive(first)):
+                        break
+                if time.monotonic() > deadline:
+                    break
+                moves.keep()
+                if ended:
+                    time.sleep(LOOK)
         said = " ".join(box.log.read_text(errors="replace").split())
         if not ended:
             os.kill(child, signal.SIGKILL)
         raise OSError(-1, said[-500:] or "the engine does not answer")
+
+
+@contextlib.contextmanager
+def _watched(child: int) -> Iterator[select.poll]:
+    """Yield an object that is ready once a child has ended."""
+    fd = os.pidfd_open(child)
+    try:
+        watched = select.poll()  # select would refuse descriptors above 1,023
+        watched.register(fd, select.POLLIN)
+        yield watched
+    finally:
+        os.close(fd)
 
 
 def _killed(limit: int) -> str:

@@ -53,15 +53,18 @@ PAUSE = "/dev/pause"
 
 
 class Engine(Protocol):
-    """A program that makes sandboxes. It never gets a writable root file system."""
+    """A program that makes sandboxes. It never gets a writable root file system.
+
+    It ends once the sandbox exists, or ``stays`` as the parent of the first process, and is killed then.
+    """
 
     name: str
+    stays: bool
 
     def command(self, box: Box) -> list[str]:
         """Prepare, and return the command to execute.
 
-        Called in the process that becomes the engine, with private mounts. The engine ends once the sandbox exists, or
-        is killed then; the first process goes on in both cases.
+        Called in the process that becomes the engine, with private mounts. The first process goes on without it.
         """
 
     def first(self, box: Box) -> int:

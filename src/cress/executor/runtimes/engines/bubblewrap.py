@@ -27,6 +27,7 @@ class Bubblewrap:
     """Engine ``bwrap``; see ``Engine``."""
 
     name = "bubblewrap"
+    stays = True
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""

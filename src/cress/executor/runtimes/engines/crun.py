@@ -13,6 +13,7 @@ class Crun:
     """Engine ``crun``; see ``Engine``."""
 
     name = "crun"
+    stays = False
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""

@@ -15,6 +15,7 @@ class Runc:
     """
 
     name = "runc"
+    stays = False
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""
