@@ -107,6 +107,10 @@ def test_filters_are_those_of_the_address_and_the_keyboard_passes_over_values(br
         page.go_back()
         page.wait_for_url("**/jobs")
         expect(state).to_have_value("")
+        # On paper the dark theme is light, and nothing is there to click.
+        page.emulate_media(media="print", color_scheme="dark")
+        expect(page.locator("html")).to_have_css("color-scheme", "light")
+        expect(page.get_by_role("navigation")).to_be_hidden()
 
 
 def test_a_center_that_is_killed_and_comes_back_is_told_on_the_open_page(
