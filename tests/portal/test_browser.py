@@ -69,6 +69,50 @@ def test_a_job_is_submitted_watched_and_cancelled(browser: Browser, portal: Port
         expect(page.locator("h1 .badge")).to_have_text("cancelled")
 
 
+def test_a_typed_job_outlives_the_session(browser: Browser, portal: Portal) -> None:
+    with opened(browser, portal) as page:
+        page.goto(f"{portal.url}/submit")
+        example = page.input_value("#text")
+        page.context.clear_cookies()
+        write(page, "name: precious\ncommand: true\n")
+        expect(page.locator("#verdict")).to_contain_text("the text is kept")
+        page.get_by_role("button", name="Submit").click()
+        # The page for signing in leads back to the form.
+        expect(page.locator("input[name=next]").first).to_have_value("/submit")
+        page.goto(portal.new_link())
+        page.wait_for_url(f"{portal.url}/")
+        page.goto(f"{portal.url}/submit")
+        expect(page.locator("#text")).to_have_value("name: precious\ncommand: true\n")
+        expect(page.locator("#verdict")).to_contain_text("precious can be submitted")
+        page.get_by_role("button", name="Submit").click()
+        expect(page.locator(".told")).to_contain_text("is submitted")
+        # What was submitted is no draft any more.
+        page.goto(f"{portal.url}/submit")
+        expect(page.locator("#text")).to_have_value(example)
+        expect(page.locator(".draft")).to_be_hidden()
+
+
+def test_filters_are_those_of_the_address_and_the_keyboard_passes_over_values(browser: Browser, portal: Portal) -> None:
+    with opened(browser, portal) as page:
+        page.goto(f"{portal.url}/jobs")
+        state = page.get_by_label("State")
+        state.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        expect(state).to_have_value("running")
+        page.get_by_role("button", name="Filter").press("Enter")
+        page.wait_for_url("**/jobs?*")
+        # Neither a value on the way nor an empty filter is in the address.
+        assert page.url == f"{portal.url}/jobs?state=running"
+        page.go_back()
+        page.wait_for_url("**/jobs")
+        expect(state).to_have_value("")
+        # On paper the dark theme is light, and nothing is there to click.
+        page.emulate_media(media="print", color_scheme="dark")
+        expect(page.locator("html")).to_have_css("color-scheme", "light")
+        expect(page.get_by_role("navigation")).to_be_hidden()
+
+
 def test_a_center_that_is_killed_and_comes_back_is_told_on_the_open_page(
     browser: Browser, portal: Portal, cluster: Cluster
 ) -> None:
@@ -79,6 +123,13 @@ def test_a_center_that_is_killed_and_comes_back_is_told_on_the_open_page(
         expect(page.locator("#away")).to_contain_text("The center cannot be reached")
         # What was known stays on the page.
         expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+        # The page about a change that failed does not load itself again: that would repeat the change.
+        csrf = page.locator("body").get_attribute("data-csrf") or ""
+        headers = {"Origin": portal.url, "Referer": f"{portal.url}/jobs/1", "Accept": "text/html"}
+        answer = page.request.post(f"{portal.url}/jobs/1/hold", form={"csrf": csrf}, headers=headers)
+        assert "It is not known whether the change was made" in answer.text()
+        assert 'href="/jobs/1"' in answer.text()
+        assert 'id="page-failed"' not in answer.text()
         cluster.start_center()
         expect(page.locator("#away")).to_be_hidden()
         with cluster.client() as client:

@@ -63,6 +63,26 @@ def test_a_link_works_once(portal: Portal) -> None:
         assert second.get(f"{portal.url}/jobs").status_code == 401
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "sent_from", "leads_to"),
+    [
+        ("GET", "/jobs?state=running&user=eve", "", "/jobs?state=running&amp;user=eve"),
+        ("POST", "/jobs/7/cancel", "/jobs/7?tasks=failed", "/jobs/7?tasks=failed"),
+        # The look at a change stands at an address that only takes forms.
+        ("POST", "/groups/default/change", "/groups/default/preview", "/groups/default"),
+        ("POST", "/jobs/7/cancel", "", "/"),
+        ("POST", "/jobs/7/cancel", "//elsewhere/jobs", "/"),
+    ],
+)
+def test_signing_in_again_leads_to_the_page_that_was_shown(
+    portal: Portal, method: str, path: str, sent_from: str, leads_to: str
+) -> None:
+    headers = {"Accept": "text/html"} | ({"Referer": portal.url + sent_from} if sent_from else {})
+    answer = httpx.request(method, portal.url + path, headers=headers, trust_env=False)
+    assert answer.status_code == 401
+    assert f'name="next" value="{leads_to}"' in answer.text
+
+
 def test_the_secret_for_links_is_for_the_owner_alone(portal: Portal, cluster: Cluster) -> None:
     assert stat.S_IMODE((cluster.data / "portal.json").stat().st_mode) == 0o600
     answer = httpx.post(f"{portal.url}/codes", headers={"X-Portal-Secret": "guessed"}, trust_env=False)

@@ -9,11 +9,12 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Match
 
 from cress.client import calls
 from cress.client.config import NoCenter
@@ -138,6 +139,8 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         "about": None,
         "pause": 1,
         "made": getattr(request.state, "made", ""),
+        "draft": request.url.path + ("?" if request.url.query else "") + request.url.query,
+        "given": request.method != "GET",
     }
     return HTMLResponse(environment().get_template(template).render({**given, **values}), status)
 
@@ -196,8 +199,22 @@ async def _is_known(session: BrowserSession) -> bool:
 async def _sign_in(request: Request, why: str) -> Response:
     if "text/html" not in request.headers.get("accept", "text/html"):
         return JSONResponse({"message": "sign in again"}, 401)
-    back = request.url.path if request.method == "GET" else "/"
-    return await sign_in_page(request, why, back)
+    return await sign_in_page(request, why, shown_page(request))
+
+
+def shown_page(request: Request) -> str:
+    """Return the page that the user sees, with its filters; for a change, that from which its form was sent."""
+    address = urlsplit(str(request.url) if request.method == "GET" else request.headers.get("referer", ""))
+    path, asked = address.path, address.query
+    # The answer to a form may stand at an address that only takes forms: the page above it is shown.
+    while path.strip("/") and not _is_page(request, path):
+        path, asked = path.rpartition("/")[0], ""
+    return f"{path or '/'}{'?' if asked else ''}{asked}"
+
+
+def _is_page(request: Request, path: str) -> bool:
+    asked = {"type": "http", "method": "GET", "path": unquote(path)}
+    return any(route.matches(asked)[0] is Match.FULL for route in request.app.routes)
 
 
 async def sign_in_page(request: Request, why: str, target: str = "/", status: int = 401) -> HTMLResponse:
@@ -237,6 +254,8 @@ def _error_page(request: Request, session: BrowserSession, error: Exception) -> 
     status = status_of(error)
     if "text/html" not in request.headers.get("accept", "text/html"):
         return JSONResponse({"message": "; ".join(sentences(error))}, status)
+    # A page that was sent by a form must not load itself again: that would repeat the change.
+    change = request.method != "GET"
     return render(
         request,
         "error.html",
@@ -244,8 +263,10 @@ def _error_page(request: Request, session: BrowserSession, error: Exception) -> 
         csrf=session.csrf,
         sentences=sentences(error),
         away=status == 503,
+        change=change,
+        shown=shown_page(request),
         missing=status == 404,
-        about="" if status == 503 else None,
+        about="" if status == 503 and not change else None,
     )
 
 

@@ -17,6 +17,13 @@ function showTimes(root) {
   }
 }
 
+// Whether the viewer has changed a field, and not sent it yet.
+function isChanged(field) {
+  if (field.tagName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected);
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  return "defaultValue" in field && field.type !== "hidden" && field.value !== field.defaultValue;
+}
+
 // --- live -------------------------------------------------------------------------------------------------------------
 
 let loading = false;
@@ -43,7 +50,7 @@ async function refresh() {
         ignoreActiveValue: true,
         callbacks: {
           beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
-          beforeNodeMorphed: (node) => !(node.dataset && "keep" in node.dataset),
+          beforeNodeMorphed: (node) => !(node.dataset && "keep" in node.dataset) && !(node.matches && node.matches("input, select, textarea") && isChanged(node)),
         },
       });
       document.dispatchEvent(new Event("refreshed"));
@@ -121,15 +128,86 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
+  if (event.target.getAttribute("action") === "/logout") forgetDrafts();
   const question = event.target.dataset.ask;
   if (question && !confirm(question)) event.preventDefault();
 });
 
+// --- filters ------------------------------------------------------------------------------------------------------------
+
+// With the keyboard, a value is passed on the way to another one: only the button filters then.
+let keyed = null;
+document.addEventListener("keydown", (event) => { keyed = event.target; });
+document.addEventListener("pointerdown", () => { keyed = null; });
 document.addEventListener("change", (event) => {
-  if (event.target.matches(".filters select")) event.target.form.requestSubmit();
+  if (event.target.matches(".filters select") && keyed !== event.target) event.target.form.requestSubmit();
 });
 
+// The address has only the filters that are set.
+document.addEventListener("formdata", (event) => {
+  if (!event.target.matches(".filters[method=get]")) return;
+  for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+});
+
+// After the back button, browsers fill in what was chosen later; the rows are those of the address.
+addEventListener("pageshow", () => { for (const form of document.querySelectorAll(".filters[method=get]")) form.reset(); });
+
+// --- drafts -------------------------------------------------------------------------------------------------------------
+
+// What is typed into a form with `data-draft` outlives a session that ends, a portal that stops and a page that is left.
+// The page after a change that was made forgets it, and so does signing out.
+const DRAFT = "draft:";
+
+function keepDraft(form) {
+  const fields = [...form.querySelectorAll("textarea")].map((field) => [field.name, field.value]);
+  sessionStorage.setItem(DRAFT + form.dataset.draft, JSON.stringify(fields));
+}
+
+function forgetDrafts() {
+  for (const key of Object.keys(sessionStorage)) if (key.startsWith(DRAFT)) sessionStorage.removeItem(key);
+}
+
+function restoreDraft(form) {
+  const kept = new Map(JSON.parse(sessionStorage.getItem(DRAFT + form.dataset.draft) || "[]"));
+  let changed = false;
+  // The answer to a form has the text that was sent.
+  if (!("given" in form.dataset)) for (const field of form.querySelectorAll("textarea")) {
+    if (!kept.has(field.name) || kept.get(field.name) === field.value) continue;
+    field.value = kept.get(field.name);
+    changed = true;
+  }
+  const note = form.querySelector(".draft");
+  note.hidden = !changed;
+  note.querySelector("button").addEventListener("click", () => { forgetDrafts(); location.assign(form.dataset.draft); });
+}
+
+if (document.querySelector(".told")) forgetDrafts();
+for (const form of document.querySelectorAll("form[data-draft]")) {
+  restoreDraft(form);
+  form.addEventListener("input", () => keepDraft(form));
+  form.addEventListener("submit", () => keepDraft(form));
+}
+
+// --- drawings -----------------------------------------------------------------------------------------------------------
+
+// Each drawing is one stop of the Tab key: the arrow keys move between its links.
+document.addEventListener("keydown", (event) => {
+  const here = event.target.closest("svg.timeline a");
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!here || !step || event.ctrlKey || event.altKey || event.metaKey) return;
+  const links = [...here.closest("svg").querySelectorAll("a")];
+  const next = links[links.indexOf(here) + step];
+  event.preventDefault();
+  if (next) next.focus();
+});
+
+
 showTimes(document);
+// Where a drawing is wider than the window, the present is in sight.
+for (const now of document.querySelectorAll("svg.timeline line.now")) {
+  const box = now.closest(".scroll");
+  box.scrollLeft = now.x1.baseVal.value / 1000 * box.scrollWidth - 0.7 * box.clientWidth;
+}
 // On a phone the navigation is wider than the window: the entry of this page is in sight.
 for (const here of document.querySelectorAll("nav [aria-current]")) {
   const nav = here.closest("nav");

@@ -48,6 +48,7 @@
       });
       const found = await answer.json();
       if (mine !== number) return;
+      if (answer.status === 401) { verdict.replaceChildren(element("p", "Your session has ended, so the text is not checked. Submit leads to the page for signing in; the text is kept.", "warning")); return; }
       if (answer.ok) show(found); else verdict.replaceChildren(element("p", found.message, "warning"));
     } catch (error) {
       if (mine === number) verdict.replaceChildren(element("p", "The portal does not answer; the text was not checked.", "warning"));
