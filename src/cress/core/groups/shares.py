@@ -45,8 +45,8 @@ def _policy_of(spec: Group, options: Options) -> tuple[object, ...]:
     return spec.policy, spec.user_weights, options
 
 
-class Configured(NamedTuple):
-    """What a group becomes by its ``spec``: the group itself, its options and its policy."""
+class PreparedGroup(NamedTuple):
+    """A group before it takes over its ``spec``, with the options and the policy that it will have."""
 
     spec: Group
     state: GroupState
@@ -89,7 +89,7 @@ class Groups:
         self.counted = False
         self.limits_users = False
         # The groups of the next ``apply``, as far as they were prepared.
-        self._prepared: dict[str, Configured] = {}
+        self._prepared: dict[str, PreparedGroup] = {}
         self._changes = Changes()
         # By ``to_quota``: the groups that can be preempted, after the number of changes for which they were found.
         self._preemptible: dict[bool, tuple[int, list[GroupState]]] = {}
@@ -139,17 +139,17 @@ class Groups:
             if number % PAUSE == 0:
                 yield
 
-    def _configured(self, spec: Group, old: GroupState | None) -> Configured:
-        """Return what a group becomes; ``old``, the present one, does not change yet."""
+    def _configured(self, spec: Group, old: GroupState | None) -> PreparedGroup:
+        """Return a group with its next options and policy; ``old``, the present one, does not change yet."""
         options = resolve_options(self.options, spec)
         if old is not None and _policy_of(spec, options) == _policy_of(old.spec, old.options):
             # For example, only the quota changed: the queue stays.
-            return Configured(spec, old, options, old.policy)
+            return PreparedGroup(spec, old, options, old.policy)
         policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
         state = old or GroupState(spec.name)
         if old is None:
             state.configure(spec, options, policy)
-        return Configured(spec, state, options, policy)
+        return PreparedGroup(spec, state, options, policy)
 
     def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> None:
         """Take over the whole list of groups, and their own time zone if given.
