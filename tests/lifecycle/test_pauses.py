@@ -9,12 +9,16 @@ import msgspec
 import pytest
 
 from cress.center.requests.validation import read_jobs
+from cress.core.groups import shares
+from cress.core.jobs import GroupState
 from cress.core.placing import matching
 from cress.lifecycle.inputs import Cancel, Input, NodeJoined, Reported, Scale, Submit
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.slices import SLICE, Slices
 from cress.model.errors import InputError
+from cress.model.events import GroupsApplied
+from cress.model.groups.conf import parse_groups
 from cress.model.job import Condition, Job
 from cress.model.options import Options
 from cress.model.reports import Started
@@ -171,6 +175,65 @@ def test_a_node_that_joins_is_matched_with_some_constraints_between_two_pauses(m
     assert [launch.node for launch in plain.launches] == ["n2", "n2"]
     assert one.export() == other.export()
     assert not other.validate()
+
+
+def _groups(count: int, more: str = "") -> GroupsApplied:
+    text = "\n\n".join(f"Name: g{number}\nResourceQuota: 1\nUsers: *{more}" for number in range(count))
+    return GroupsApplied(parse_groups(text, dimensions=DIMENSIONS).groups)
+
+
+def test_groups_are_prepared_in_parts_and_come_to_be_what_they_are_without_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups, their policies and their quotas are made before the change, which then only puts them in place."""
+    one, other = Machine(DIMENSIONS, Options()), Machine(DIMENSIONS, Options())
+    monkeypatch.setattr(one.core, "preparing_groups", lambda _: ())
+    made: list[str] = []
+    make = GroupState.__init__
+
+    def noted(self: GroupState, name: str) -> None:
+        make(self, name)
+        made.append(name)
+
+    monkeypatch.setattr(GroupState, "__init__", noted)
+    count = 3 * shares.PAUSE
+    capacity = "\nSchedPolicy: Capacity\nUserWeights: ann=2 | bob=1"
+    tree = msgspec.structs.replace(
+        (flat := _groups(count)), groups=(*flat.groups, *parse_groups(_TREE, dimensions=DIMENSIONS).groups)
+    )
+    jobs = tuple(msgspec.structs.replace(job(), group=f"g{number % 9}") for number in range(40))
+    for inputs in (
+        (NodeJoined(node=node("n", 4), boot="b"), _groups(count)),
+        (Submit(jobs=jobs),),
+        (_groups(count, capacity),),
+        (tree,),
+        (_groups(count, "\nMaxQuota: 2"),),
+        (_groups(20),),
+    ):
+        plain = one.step(one.now + 1, UTC_AT_START, inputs)
+        most = most_between_pauses(other, *inputs, count=lambda: len(made))
+        assert most <= shares.PAUSE
+        assert not [reply for reply in plain.replies if isinstance(reply, InputError)]
+        assert one.export() == other.export()
+        assert not other.validate()
+
+
+_TREE = """\
+Name: all
+ResourceQuota: 8
+Users: *
+
+Name: low
+Parent: all
+ResourceQuota: 4
+Users: *
+Lendable: 2
+
+Name: high
+Parent: all
+ResourceQuota: 4
+Users: *
+"""
 
 
 def most_between_pauses(machine: Machine, *inputs: Input, count: Callable[[], int]) -> int:

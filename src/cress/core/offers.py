@@ -247,7 +247,7 @@ class Offers:
         it.
         """
         if job not in current.owed and self._evictions.is_owed(job, current):
-            current.owed.append(job)
+            current.owed[job] = None
 
     def _may_be_ahead(self, blocked: JobEntry, current: Pass) -> bool:
         """Return True if a blocked unit may delay others; note the turn of the first such unit, where units take

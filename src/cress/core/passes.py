@@ -17,14 +17,15 @@ class Pass(msgspec.Struct, eq=False):
     """A pass at time ``now`` (µs): the units that it met, and the time at which it asks to be repeated.
 
     ``ahead`` are the blocked units whose reservations bind others, ``blocked`` all blocked units, in the order of the
-    pass. ``owed`` are those among them that may take room from other groups, but found none.
+    pass. ``owed`` are those among them that may take room from other groups, but found none; there may be one of each
+    of thousands of groups.
     """
 
     gates: Gates
     now: int
     ahead: Ahead = msgspec.field(default_factory=Ahead)
     blocked: list[JobEntry] = []
-    owed: list[JobEntry] = []
+    owed: dict[JobEntry, None] = {}
     # In a tree: the groups that may come later to take room beyond their quotas, for themselves or a group above.
     to_come: list[GroupState] = []
     # The units that do not start now, as one of these groups could take their room back. They are not blocked.

@@ -236,7 +236,8 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
     """
     if core.groups.kinds:
         return groups_that_yield_kinds(core, job, takers, to_quota=to_quota)
-    found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted(to_quota=to_quota))
+    preemptible = core.groups.preemptible(to_quota=to_quota)
+    found = yielding_to(preemptible, job.group, takers, lambda node: node.can_be_preempted(to_quota=to_quota))
     return sorted(found, key=lambda each: each.order)
 
 
@@ -387,7 +388,7 @@ class _VictimSearch:
             return stay
         # The table may have rows for slots that nothing has held yet.
         starts = self.table[: len(self.holders), R_START]
-        longest = max(group.options.grace for group in core.groups)
+        longest = core.groups.longest_grace
         recent = np.flatnonzero((starts > core.now - longest) & (starts >= self.job.submitted)).tolist()
         holders = ((slot, self.holders[slot]) for slot in recent)
         new = [slot for slot, each in holders if isinstance(each, Attempt) and core.now < each.spared_until(self.job)]
@@ -765,7 +766,7 @@ class _VictimSearch:
 
 def _latest_end(core: Books, job: JobEntry) -> int:
     """Return the latest end (µs) of a task of a job that starts after the grace of its victims."""
-    grace = max(group.options.grace for group in core.groups)
+    grace = core.groups.longest_grace
     return min(core.now + grace + job.limit, NEVER)
 
 

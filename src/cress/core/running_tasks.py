@@ -36,7 +36,7 @@ class RunningTasks:
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
         """Write the rows of attempts started since the last call, and of slots with ``others`` as holders."""
         kinds = len(groups.kinds)
-        measures = max(len(group.quota) for group in groups)
+        measures = groups.most_measures
         if self.base != measures - kinds:
             self.base = measures - kinds
             self._last = 0

@@ -43,6 +43,7 @@ from cress.language.syntax import prepare
 from cress.model.decisions import Decision, Decisions
 from cress.model.estimates import RunEstimate
 from cress.model.events import Event
+from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.outlook import Outlook
@@ -174,6 +175,10 @@ class Scheduler:
             self._revision += 1
             yield
         self._revision += 1
+
+    def preparing_groups(self, groups: tuple[Group, ...]) -> Iterator[None]:
+        """Prepare the groups of the next ``GroupsApplied``, and pause after every few of them; nothing changes."""
+        return self.groups.preparing(groups)
 
     def next_wakeup(self) -> int | None:
         """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;

@@ -278,6 +278,7 @@ class Machine(Context):
         moves = dict(applied.moves)
         was = set(self.core.groups.by_name)
         groups = with_closing_times(applied.groups, self.core.groups.configured, self.utc)
+        yield from self.core.preparing_groups(groups)
         self.observe(GroupsApplied(groups, applied.moves, applied.zone), checked=True)
         alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()] if was - kept else []
         for job in alive:

@@ -42,6 +42,8 @@ class Guarantees:
         self._cluster = cluster
         # Demands by group, computed when first needed.
         self._demands: dict[str, list[int]] = {}
+        # Their sums, by the sort of measures and the index; kinds of nodes by their own index.
+        self._totals: dict[tuple[tuple[int, ...] | None, int], int] = {}
 
     def forbid(self, job: JobEntry) -> bool:
         """Return True if the demand of other groups up to their quotas leaves no room for a unit larger than its
@@ -72,10 +74,14 @@ class Guarantees:
 
     def _demand_of_others(self, group: GroupState, i: int) -> int:
         """Return the demand of the other groups in measure ``i`` of a group."""
-        others = (each for each in self._groups if each is not group)
-        if i < group.base:
-            return sum(self._demands[each.name][i] for each in others if each.sort == group.sort)
-        return sum(self._demands[each.name][i - group.base + each.base] for each in others)
+        # The sum over all groups is the same for thousands of blocked units.
+        measure = (group.sort, i) if i < group.base else (None, i - group.base)
+        total = self._totals.get(measure)
+        if total is None:
+            places = ((each, place_in(each, group, i)) for each in self._groups)
+            total = sum(self._demands[each.name][place] for each, place in places if place is not None)
+            self._totals[measure] = total
+        return total - self._demands[group.name][i]
 
     def _against_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> ForbiddenBy | None:
         group: Amounts = job.group

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import tzinfo
 from fractions import Fraction
 from math import inf, lcm
+from typing import NamedTuple
 
 from cress.core.charges import MILLION
 from cress.core.groups.policies import Policy, make_policy
@@ -20,7 +21,7 @@ from cress.core.placing.fit import Fit
 from cress.core.placing.node_kinds import NodeKinds
 from cress.core.running_jobs import counter_of
 from cress.core.tables.cluster import Cluster
-from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup
+from cress.core.tree.amounts import Amounts, Changes, GroupKey, InnerGroup
 from cress.core.tree.tree import Tree
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.check import default_group
@@ -35,10 +36,22 @@ from cress.model.zones import zone_of
 
 MILLI = 1_000
 
+# Groups between two pauses while they are prepared.
+PAUSE = 50
+
 
 def _policy_of(spec: Group, options: Options) -> tuple[object, ...]:
     """Return everything on which a policy depends."""
     return spec.policy, spec.user_weights, options
+
+
+class PreparedGroup(NamedTuple):
+    """A group before it takes over its ``spec``, with the options and the policy that it will have."""
+
+    spec: Group
+    state: GroupState
+    options: Options
+    policy: Policy[JobEntry]
 
 
 class Groups:
@@ -69,9 +82,17 @@ class Groups:
         self.configured: tuple[Group, ...] = ()
         # True if some group may take room from others.
         self.preempts = False
+        # The longest grace (µs) of a start in any group, and the largest number of measures of one.
+        self.longest_grace = 0
+        self.most_measures = 1
         # True if some group has limits on running jobs or on the use of one user.
         self.counted = False
         self.limits_users = False
+        # The groups of the next ``apply``, as far as they were prepared.
+        self._prepared: dict[str, PreparedGroup] = {}
+        self._changes = Changes()
+        # By ``to_quota``: the groups that can be preempted, after the number of changes for which they were found.
+        self._preemptible: dict[bool, tuple[int, list[GroupState]]] = {}
 
     def __iter__(self) -> Iterator[GroupState]:
         return iter(self.by_name.values())
@@ -101,11 +122,42 @@ class Groups:
         for spec in groups:
             make_policy(spec, resolve_options(self.options, spec), self.fit)
 
+    def preparing(self, groups: tuple[Group, ...]) -> Iterator[None]:
+        """Make the new groups and policies for ``apply``, and pause after every few of them: there may be thousands.
+
+        Nobody sees them before. Nothing may change until then; ``apply`` makes whatever is not prepared.
+        """
+        self._prepared = {}
+        inner = inner_names(groups)
+        for number, spec in enumerate(groups, 1):
+            old = self.by_name.get(spec.name)
+            if spec.name not in inner and (old is None or old.spec != spec):
+                found = self._prepared[spec.name] = self._configured(spec, old)
+                if old is None and not spec.windows:
+                    found.state.kinds = self.kinds or None
+                    found.state.set_quota(spec.quota, self.dimensions)
+            if number % PAUSE == 0:
+                yield
+
+    def _configured(self, spec: Group, old: GroupState | None) -> PreparedGroup:
+        """Return a group with its next options and policy; ``old``, the present one, does not change yet."""
+        options = resolve_options(self.options, spec)
+        if old is not None and _policy_of(spec, options) == _policy_of(old.spec, old.options):
+            # For example, only the quota changed: the queue stays.
+            return PreparedGroup(spec, old, options, old.policy)
+        policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
+        state = old or GroupState(spec.name)
+        if old is None:
+            state.configure(spec, options, policy)
+        return PreparedGroup(spec, state, options, policy)
+
     def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> None:
         """Take over the whole list of groups, and their own time zone if given.
 
-        Other groups are dropped; the caller has moved their jobs before, and charges everything again.
+        Other groups are dropped; the caller has moved their jobs before, and charges everything again, which also
+        gives each group its place in the order.
         """
+        prepared, self._prepared = self._prepared, {}
         self.configured = groups
         self.own_zone = zone
         if all(group.name != DEFAULT_GROUP for group in groups):
@@ -120,24 +172,23 @@ class Groups:
             old = self.by_name.get(name)
             if old is not None and old.spec == spec:
                 continue
-            state = old or GroupState(name)
-            options = resolve_options(self.options, spec)
-            if old is not None and _policy_of(spec, options) == _policy_of(old.spec, old.options):
-                # For example, only the quota changed: the queue stays.
-                state.configure(spec, options, old.policy)
-            else:
-                policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
-                policy.now = now
-                state.configure(spec, options, policy)
-            self.by_name[name] = state
+            found = prepared.get(name)
+            if found is None or found.spec != spec:
+                found = self._configured(spec, old)
+            if old is None or found.policy is not old.policy:
+                found.policy.now = now
+            if old is not None:
+                old.configure(spec, found.options, found.policy)
+            self.by_name[name] = found.state
         self.by_name = dict(sorted(self.by_name.items()))
         self.kinds.set_names(measures_in(groups, self.dimensions))
         self._link(groups, inner)
-        self.refresh_quotas(now)
+        self._set_quotas(now)
 
     def _link(self, groups: tuple[Group, ...], inner: frozenset[str]) -> None:
         """Build the tree of these groups; those that take jobs exist already."""
         tree, before = self.tree, self.tree.inner
+        self._changes.count += 1
         tree.inner = {name: before.get(name) or InnerGroup(name) for name in sorted(inner)}
         for each in tree.inner.values():
             each.children = []
@@ -145,6 +196,7 @@ class Groups:
         for spec in from_the_leaves(groups) if inner else groups:
             node: Amounts = tree.inner[spec.name] if spec.name in inner else self.by_name[spec.name]
             node.kinds = self.kinds or None
+            node.changes = self._changes
             if isinstance(node, InnerGroup):
                 node.set_options(spec, resolve_options(self.options, spec))
                 tree.upwards.append(node)
@@ -170,12 +222,18 @@ class Groups:
             state.count_queue()
 
     def find_preempting(self) -> None:
-        """Find out if any group may take room from others; its options may have changed."""
+        """Find out if any group may take room from others, and the longest grace; its options may have changed."""
         self.preempts = any(group.options.preemption == "on" for group in self.by_name.values())
+        self.longest_grace = max(group.options.grace for group in self.by_name.values())
 
     def _link_limits(self) -> None:
         """Let the jobs of each group count for the limits of all groups above it."""
         outer = {each.name: counter_of(each.spec) for each in self.tree.upwards}
+        if not any(counter is not None for counter in outer.values()):
+            for state in self.by_name.values():
+                state.counters = () if state.own_counter is None else (state.own_counter,)
+                state.count_alike = ()
+            return
         below: dict[str, list[GroupState]] = {}
         for state in self.by_name.values():
             above = [node.name for node in state.path() if outer.get(node.name) is not None]
@@ -201,6 +259,12 @@ class Groups:
         """Set every quota to its present value; return True if measures changed, so that everything must be charged
         again.
         """
+        changed = self._set_quotas(now)
+        for group in self.by_name.values():
+            self.reorder(group)
+        return changed
+
+    def _set_quotas(self, now: int) -> bool:
         changed = False
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.are_in_order_of_need = not (self.tree.inner or self.kinds or self.timed)
@@ -215,10 +279,9 @@ class Groups:
             quota = self._quota_now(inner.spec, now)
             quota = _sum_of(inner.children, self.dimensions) if quota == NO_QUOTA else quota
             changed |= inner.set_quota(quota, self.dimensions)
+        self.most_measures = max((len(group.quota) for group in self.by_name.values()), default=1)
         if self.tree.follows:
             self.tree.recount(self)
-        for group in self.by_name.values():
-            self.reorder(group)
         return changed
 
     def _quota_now(self, spec: Group, now: int) -> Quota:
@@ -297,6 +360,17 @@ class Groups:
         """Advance the time of past borrowing to ``now``; at a tick groups may change places."""
         for group in self.tree.advance(now, self):
             self.reorder(group)
+
+    def preemptible(self, *, to_quota: bool) -> list[GroupState]:
+        """Return the groups above quota × B, or (``to_quota``) above their quotas.
+
+        Each blocked unit asks for them, and there may be thousands of both.
+        """
+        known = self._preemptible.get(to_quota)
+        if known is None or known[0] != self._changes.count:
+            found = [group for group in self if group.can_be_preempted(to_quota=to_quota)]
+            known = self._preemptible[to_quota] = self._changes.count, found
+        return known[1]
 
     def priority_values(self) -> dict[str, Fraction]:
         """Return G's ``Priority`` by group: used × (LCM of all quotas / quota), smallest first; for a vector quota,

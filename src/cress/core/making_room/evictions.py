@@ -28,7 +28,7 @@ from cress.core.preemption import (
 )
 from cress.core.starting.claims import Claims
 from cress.core.tables.arrays import Bools
-from cress.core.tree.amounts import add_amounts, take_amounts
+from cress.core.tree.amounts import add_amounts
 from cress.core.tree.tree import Tree
 from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on
 from cress.model.group import SchedPolicy
@@ -374,13 +374,13 @@ def _with_growth(tree: Tree, group: GroupState, charge: Sequence[int]) -> Iterat
     """Let the use of a group, and of those above it, be larger by ``charge`` meanwhile; questions may be nested."""
     nodes = list(group.path())
     for node in nodes:
-        add_amounts(node.used, charge)
+        node.grow(charge)
     tree.hold(group)
     try:
         yield
     finally:
         for node in nodes:
-            take_amounts(node.used, charge)
+            node.grow([-amount for amount in charge])
         tree.hold(group)
 
 

@@ -37,6 +37,8 @@ class RoomMaker:
         # Of the running tasks that started lately, after the state for which they were found: the end of the time for
         # which they are spared, the start, and the last attempt with both.
         self._spared: tuple[tuple[int, int], list[tuple[int, int, int]]] = (-1, 0), []
+        # The next time at which a running task is no longer too young, after the state for which it was found.
+        self._mature: tuple[tuple[int, int], int] = (-1, 0), NEVER
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
         """Start a unit of a group with claims in the room that was made for it; return True if something was decided.
@@ -165,7 +167,7 @@ class RoomMaker:
         books = self._books
         state = (books.pass_number, len(self._decided.items))
         if self._spared[0] != state:
-            longest = max(group.options.grace for group in books.groups)
+            longest = books.groups.longest_grace
             lasts: dict[tuple[int, int], int] = {}
             for attempt in books.attempts.values():
                 if attempt.start + longest > now and (until := attempt.start + attempt.start_grace) > now:
@@ -179,18 +181,30 @@ class RoomMaker:
         """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of a
         job.
         """
-        own = job.group
-        times = [
-            attempt.start + group.options.min_runtime
-            for group in self._books.groups
-            if group.options.min_runtime
-            for attempt in group.attempts.values()
-        ]
+        own, times = job.group, [self._spared_until(job, now), self._mature_at(now)]
         if own.options.preempt_within != "off":
-            times += [attempt.keeps_until for attempt in own.attempts.values() if attempt.due]
-        times += [
-            holder.start + holder.job.job.min_time + holder.job.group.options.min_runtime
-            for holder in self._pool.holders()
-            if holder.job.job.min_time
-        ]
-        return min([self._spared_until(job, now), *(time for time in times if time > now)])
+            keeps = (attempt.keeps_until for attempt in own.attempts.values() if attempt.due)
+            times += [time for time in keeps if time > now]
+        return min(times)
+
+    def _mature_at(self, now: int) -> int:
+        """Return the time (µs) at which the next running task has run long enough to be a victim for any unit.
+
+        It is the same for each of thousands of blocked units of a pass.
+        """
+        books = self._books
+        state = (books.pass_number, len(self._decided.items))
+        if self._mature[0] != state:
+            times = [
+                attempt.start + group.options.min_runtime
+                for group in books.groups
+                if group.options.min_runtime
+                for attempt in group.attempts.values()
+            ]
+            times += [
+                holder.start + holder.job.job.min_time + holder.job.group.options.min_runtime
+                for holder in self._pool.holders()
+                if holder.job.job.min_time
+            ]
+            self._mature = state, min((time for time in times if time > now), default=NEVER)
+        return self._mature[1]

@@ -33,6 +33,17 @@ _EXACTLY = (1, 1)
 UNBOUNDED = 2**62
 
 
+class Changes:
+    """The number of changes to the use or the quotas of any group: what follows from all of them is computed once for
+    each number.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Amounts(Account):
     """A node of the tree of groups: one that takes jobs, or one with groups below it, whose amounts are their sums.
 
@@ -60,10 +71,14 @@ class Amounts(Account):
         # The measures for kinds of nodes, if any; below, those with which ``quota`` was set.
         self.kinds: NodeKinds | None = None
         self._kinds: tuple[str, ...] = ()
+        # The quota and the configuration that were taken over last.
+        self._taken: tuple[Quota, Group, tuple[str, ...]] | None = None
         self.used: list[int] = [0]
         # The use of stopping victims, as a part of its use; below, the further use of its claims.
         self.leaving: list[int] = [0]
         self.claimed: list[int] = [0]
+        # Shared by all groups of a cluster.
+        self.changes = Changes()
         # Told of each change of use or claims, if it affects more than the group's own place and amounts.
         self.follower: Callable[[Amounts], None] | None = None
         self.key: GroupKey | None = None
@@ -77,6 +92,7 @@ class Amounts(Account):
 
     def set_options(self, spec: Group, options: Options) -> None:
         """Take over a configuration, except for the quota."""
+        self.changes.count += 1
         self.spec = spec
         self.options = options
         self._needs = _as_fraction(options.preempt_below)
@@ -92,6 +108,7 @@ class Amounts(Account):
     # --- charges -------------------------------------------------------------------------------------------
 
     def begin(self, attempt: ChargedAttempt) -> None:
+        self.changes.count += 1
         used, charge = self.used, attempt.charge
         if len(used) == 1:
             used[0] += charge[0]
@@ -103,6 +120,7 @@ class Amounts(Account):
             self.follower(self)
 
     def end(self, attempt: ChargedAttempt) -> None:
+        self.changes.count += 1
         used, charge = self.used, attempt.charge
         if len(used) == 1:
             used[0] -= charge[0]
@@ -114,6 +132,7 @@ class Amounts(Account):
             self.follower(self)
 
     def leave(self, attempt: ChargedAttempt) -> None:
+        self.changes.count += 1
         add_amounts(self.leaving, attempt.charge)
 
     def claim(self, claim: Charged) -> None:
@@ -130,11 +149,17 @@ class Amounts(Account):
         """Add the charge of idle parts of leases, which belong to no job, here and above; it may be negative."""
         if self.parent is not None:
             self.parent.add_idle(charge)
-        add_amounts(self.used, charge)
+        self.grow(charge)
         if self.follower is not None:
             self.follower(self)
 
+    def grow(self, charge: Sequence[int]) -> None:
+        """Let the use of this group alone be larger by ``charge``, which may be negative."""
+        self.changes.count += 1
+        add_amounts(self.used, charge)
+
     def forget(self) -> None:
+        self.changes.count += 1
         width = len(self.quota)
         self.used, self.leaving, self.claimed = [0] * width, [0] * width, [0] * width
 
@@ -273,9 +298,14 @@ class Amounts(Account):
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
         """Take over a quota; return True if the measures changed, so that use must be computed again."""
+        kinds = self.kinds.names if self.kinds else ()
+        taken = self._taken
+        if taken is not None and taken[0] is quota and taken[1] is self.spec and taken[2] == kinds:
+            return False
+        self._taken = quota, self.spec, kinds
+        self.changes.count += 1
         amounts = dict(quota.amounts)
         names = without_kinds(amounts) if self.kinds else tuple(amounts)
-        kinds = self.kinds.names if self.kinds else ()
         self.quota = _quota_in(quota, names, kinds)
         # A group may have no quota of its own outside the windows of its timetable.
         others = (self.spec.quota, *(window.quota for window in self.spec.windows)) if self.spec.windows else ()
