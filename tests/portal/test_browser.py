@@ -232,6 +232,11 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         expect(page.locator("#map-tip")).to_contain_text("n1")
         page.keyboard.press("Enter")
         page.wait_for_url("**/nodes/n1")
+        # What is typed stays when the page changes, also after the field was left.
+        page.get_by_label("Reason").fill("a new disk")
+        page.locator("h1").click()
+        page.evaluate("refresh()")
+        assert page.get_by_label("Reason").input_value() == "a new disk"
         page.get_by_role("button", name="Look what it would do").click()
         expect(page.get_by_role("region", name="If n1 were drained")).to_contain_text(
             "No running task would be stopped"

@@ -277,6 +277,9 @@ def test_a_job_is_checked_submitted_and_cancelled(owner: httpx.Client, cluster: 
         ("/jobs?before=x", 422, "is not a number"),
         ("/jobs?state=odd", 422, "odd"),
         ("/nodes/nowhere", 404, "nowhere"),
+        ("/no-such-page", 404, "the portal has no page /no-such-page"),
+        # An address that only takes forms leads to the page that has the form.
+        ("/nodes/n1/cordon", 200, "About this node"),
         ("/jobs/999999/log?task=x", 404, "999999"),
         # What is no number stands for the beginning.
         ("/nodes?from=\u00b2", 200, "n1"),
@@ -284,7 +287,7 @@ def test_a_job_is_checked_submitted_and_cancelled(owner: httpx.Client, cluster: 
     ],
 )
 def test_errors_are_pages_that_say_what_is_wrong(owner: httpx.Client, path: str, status: int, says: str) -> None:
-    answer = owner.get(path)
+    answer = owner.get(path, headers={"Accept": "text/html"}, follow_redirects=True)
     assert (answer.status_code, says in answer.text) == (status, True), answer.text
 
 

@@ -115,6 +115,14 @@ def test_a_terminal_says_why_it_cannot_open_and_that_its_task_has_ended(
         expect(page.locator("#terminal-state")).to_contain_text(str(job))
 
 
+OPENS = """path => new Promise((done) => {
+  const socket = new WebSocket(location.origin.replace("http", "ws") + path);
+  const csrf = document.body.dataset.csrf;
+  socket.onopen = () => socket.send(JSON.stringify({ csrf, size: [24, 80], command: "" }));
+  socket.onmessage = (event) => { if (typeof event.data === "string") done(event.data); };
+})"""
+
+
 @pytest.mark.long
 def test_a_viewer_gets_no_terminal(browser: Browser, portal: Portal, cluster: Cluster) -> None:
     job = running(cluster, "of-the-owner")
@@ -126,7 +134,11 @@ def test_a_viewer_gets_no_terminal(browser: Browser, portal: Portal, cluster: Cl
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("Only")).to_be_visible()
-    expect(page.locator("#terminal-state .bad")).to_be_visible()
+    expect(page.get_by_role("button", name="Start")).to_have_count(0)
+    # A script that opens one all the same is told why not.
+    said = page.evaluate(OPENS, f"/jobs/{job}/terminal/socket?task=0")
+    assert json.loads(said)["code"] is None, said
+    assert "may not" in said
     context.close()
     with cluster.client() as client:
         client.cancel(job)

@@ -46,7 +46,7 @@ from cress.portal.pages import (
 )
 from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
-from cress.portal.web import STATIC
+from cress.portal.web import STATIC, no_page
 
 PAGES = (
     entry,
@@ -97,8 +97,9 @@ def app_of(settings: PortalSettings, sessions: BrowserSessions, port: int, secre
         async with sessions.running():
             yield
 
-    routes = [route for part in PAGES for route in part.ROUTES]
-    app = Starlette(routes=[*routes, Mount("/static", _Static(directory=STATIC))], lifespan=life)
+    pages = [route for part in PAGES for route in part.ROUTES]
+    routes = [*pages, Mount("/static", _Static(directory=STATIC))]
+    app = Starlette(routes=routes, lifespan=life, exception_handlers={404: no_page, 405: no_page})
     app.state.sessions, app.state.port, app.state.secret = sessions, port, secret
     app.state.settings = settings
     app.state.terminals = []

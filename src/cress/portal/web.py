@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Match
 
 from cress.client import calls
@@ -268,6 +269,20 @@ def _error_page(request: Request, session: BrowserSession, error: Exception) -> 
         missing=status == 404,
         about="" if status == 503 and not change else None,
     )
+
+
+async def no_page(request: Request, error: Exception) -> Response:
+    """Answer a request for an address that is no page, such as one that was typed by hand."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    if "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse("no such page\n", status)
+    # An address that only takes forms, as it stands in the browser after one: the page above it has the form.
+    if status == 405 and request.method in ("GET", "HEAD"):
+        return back_to(shown_page(request))
+    session = session_of(request)
+    if session is None:
+        return await _sign_in(request, "")
+    return _error_page(request, session, NotFound(f"the portal has no page {request.url.path[:200]}"))
 
 
 def event(name: str, data: Any) -> str:

@@ -67,7 +67,7 @@
     source.addEventListener("text", (event) => add(JSON.parse(event.data).text));
     source.addEventListener("attempt", (event) => add(`${text && !text.endsWith("\n") ? "\n" : ""}--- attempt ${JSON.parse(event.data).attempt} ---\n`));
     source.addEventListener("note", (event) => { note.textContent = JSON.parse(event.data).text; note.hidden = false; });
-    source.addEventListener("over", () => { source.close(); state.firstChild.textContent = text ? "the task is over; this is all" : "the task has ended without output"; });
+    source.addEventListener("over", () => { source.close(); state.firstChild.textContent = text ? "the task is over; this is all" : note.hidden ? "the task has ended without output" : "nothing is shown"; });
     // The stream begins anew when it comes back.
     source.addEventListener("open", () => { text = ""; drawn = 0; box.textContent = ""; });
   }

@@ -19,7 +19,7 @@ function showTimes(root) {
 
 // Whether the viewer has changed a field, and not sent it yet.
 function isChanged(field) {
-  if (field.tagName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected);
+  if (field.tagName === "SELECT") return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
   if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
   return "defaultValue" in field && field.type !== "hidden" && field.value !== field.defaultValue;
 }
