@@ -16,9 +16,10 @@ from tests.system.cluster import Cluster, wait_until
 
 
 def running(cluster: Cluster, name: str = "shell") -> int:
-    """A job whose task runs."""
+    """A job whose task runs. Its shells read no start files of this machine's user, which may take long or wait."""
+    keys = {"command": "sleep 600", "resource": "<1, 64M>", "environment": {"HOME": "/"}}
     with cluster.client() as client:
-        job = client.submit([{"name": name, "command": "sleep 600", "resource": "<1, 64M>"}]).jobs[0].id
+        job = client.submit([{"name": name, **keys}]).jobs[0].id
         wait_until(lambda: client.job(job).state == "running", "the task")
     return job
 
