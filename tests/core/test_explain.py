@@ -142,6 +142,20 @@ def cools_off() -> World:
     return world
 
 
+def cools_off_and_is_too_dear_where_it_fits(backfill: str = "", tasks: int = 1) -> World:
+    """It would be within the quota of its group on ``n2``, which is full; of ``n1`` it takes twice as much."""
+    places = [node("n1").cpu(4).memory("8G"), node("n2").cpu(4).memory("16G")]
+    old = group("old", 2, "BackFill").with_options(backfill=backfill) if backfill else group("old", 2)
+    world = World(old, group("new", 5), group("other", 4), nodes=places)
+    world.run(job("fills").cpu(3.5).group("other"))
+    world.run(job("stays").cpu(1.5).priority(1).group("old"), job("victim").cpu(2.5).group("old"))
+    world.submit(job("behind it").cpu(2).group("other"), job("new").cpu(2.5).group("new")).decide()
+    world.yield_victims()
+    unit = job("waits").cpu(0.5 / tasks).memory(f"{2048 // tasks}M").tasks(tasks)
+    world.submit((unit.gang() if tasks > 1 else unit).group("old")).decide()
+    return world
+
+
 def others_would_take_it_back() -> World:
     world = World(group("g", 9), group("h", 9), nodes=nodes(1, cpu=11))
     world.run(job("wide").cpu(9).limit("1h").group("g"))
@@ -366,6 +380,14 @@ SITUATIONS = [
         ),
     ),
     (
+        cools_off_and_is_too_dear_where_it_fits,
+        Verdict.COOLING,
+        (
+            "group old may start nothing beyond its quota while others wait for room: its tasks were "
+            "preempted for job 5 (cooling-off)"
+        ),
+    ),
+    (
         others_would_take_it_back,
         Verdict.OWED,
         ("job 3 fits, but group g would be above its quota, and job 2 of group h could take the room back at once"),
@@ -505,6 +527,17 @@ def test_the_sentence(situation: Callable[[], World], kind: Verdict, golden: str
     assert world.why("waits") == golden
     assert (veto.job, veto.group) == (world.ids["waits"], world.state("waits").group.name)
     assert veto.never is (kind in (Verdict.NEVER, Verdict.NEVER_SATISFIED))
+
+
+@pytest.mark.parametrize("backfill", ["", "easy", "conservative"])
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_a_unit_that_is_too_dear_where_it_fits_starts_when_its_group_has_cooled_off(backfill: str, tasks: int) -> None:
+    world = cools_off_and_is_too_dear_where_it_fits(backfill, tasks)
+    # The gate, which refuses the victim, asks for the same moment.
+    world.cancel("victim").decide()
+    assert world.veto("waits").kind is Verdict.COOLING
+    assert world.wake() == 20 * SECOND
+    assert world.started()[-tasks:] == ["waits"] * tasks
 
 
 def test_every_kind_of_veto_has_a_situation() -> None:

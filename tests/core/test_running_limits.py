@@ -101,6 +101,17 @@ def test_who_waits_for_a_limit_is_in_nobodys_way(policy: str) -> None:
     world.run(job("foreign").group("other").cpu(4).limit(3600))
 
 
+@pytest.mark.parametrize("running", [0, 1])
+def test_only_beside_jobs_that_their_limit_lets_run_is_a_turn_taken(running: int) -> None:
+    """The first unit of the only queue keeps its turn anyway, unless others could take its room."""
+    world = World(group("g", 8).limits(running=running), group("other", 8), nodes=nodes(1, cpu=4), drain_after=0)
+    world.submit(job("kept").group("g")).run(job("before").group("other").cpu(3))
+    world.submit(job("large").group("other").cpu(3)).decide()
+    world.wait(1).finish("before")
+    assert world.started()[-1] == "large"
+    assert list(world.running.values())[-1].due == (running > 0)
+
+
 def test_a_limit_of_none_stops_all_new_jobs() -> None:
     world = limited("FIFO", running=0)
     world.submit(of("ann", "one")).decide()

@@ -88,9 +88,9 @@ class Cycle:
         # those of groups whose jobs all run at the moment.
         current.takes_turns = (
             alone is None
-            or len(books.jobs) > alone.jobs
             or alone.policy.overtakes
             or alone.options.preempt_within != "off"
+            or self._others_may_run(alone)
         )
         if several and (self._serve_owed(current) or self._start_claimed(current)):
             return True
@@ -239,8 +239,7 @@ class Cycle:
                 continue
             # Only other groups can take the room of a group beyond its quota. Where quotas name kinds of nodes, another
             # kind may be owed to the group.
-            others = any(may_run(other) for other in self._groups if other is not group)
-            if others and group.kinds is None and may_be_within_quota(job, books.cluster):
+            if self._others_may_run(group) and group.kinds is None and may_be_within_quota(job, books.cluster):
                 gates.keep_quota_for(job)
             if current.several and not stays_within_quota(books, job) and self._serve_owed(current):
                 return True
@@ -251,6 +250,14 @@ class Cycle:
             current.ahead.append(job)
             return False
         return False
+
+    def _others_may_run(self, group: GroupState) -> bool:
+        """Return True if groups beside this one have jobs that hold room or whose start their limits allow."""
+        groups = self._groups
+        # Without limits every job counts, so that thousands of groups need not be asked.
+        if len(self._books.jobs) <= group.jobs or not groups.counted:
+            return len(self._books.jobs) > group.jobs
+        return any(may_run(other) for other in groups if other is not group)
 
     def _follow_units(self, current: Pass) -> None:
         """Choose the homes of units, and keep the room of units whose companions are being stopped."""

@@ -194,7 +194,8 @@ class Offers:
         It may start there in a later round, so nothing is remembered, and it delays nobody meanwhile.
         """
         job.group.verdict = Verdict.OWED
-        current.too_dear.append(job)
+        current.too_dear[job] = job.group.held_to
+        current.wake_at(self._gates.rights.note(job, job.group.held_to))
         return False
 
     def _too_dear_on(self, job: JobEntry, current: Pass) -> Bools | None:
@@ -328,6 +329,7 @@ class Offers:
             if not rights.allow(charge_of(self._cluster, unit.job, unit.nodes)):
                 group.offered = unit.job
                 group.verdict = Verdict.OWED
+                current.wake_at(self._gates.rights.note(unit.job, group.held_to))
                 if rights.deferred:
                     current.deferred.append(unit.job)
                 return False

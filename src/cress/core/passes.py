@@ -7,7 +7,7 @@ import msgspec
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead
 from cress.core.gates.gates import Gates
-from cress.core.jobs import Attempt, GroupState, JobEntry
+from cress.core.jobs import Attempt, GroupState, JobEntry, Rights
 from cress.core.ledger import Ledger
 from cress.model.decisions import Decision, Preempt, Stop
 from cress.model.times import NEVER
@@ -30,8 +30,9 @@ class Pass(msgspec.Struct, eq=False):
     to_come: list[GroupState] = []
     # The units that do not start now, as one of these groups could take their room back. They are not blocked.
     deferred: list[JobEntry] = []
-    # The units that would be beyond the rights of their groups on the nodes on which they fit.
-    too_dear: list[JobEntry] = []
+    # The units that would be beyond the rights of their groups on the nodes on which they fit, with the last rights
+    # for which this was found.
+    too_dear: dict[JobEntry, Rights] = {}
     # The unit that ended the pass (``quota_only``), or that held other groups to their quota.
     last_blocked: JobEntry | None = None
     # True if several groups have waiting jobs.

@@ -18,7 +18,7 @@ from cress.core.gates.gates import Gates
 from cress.core.gates.room import bound_of_gang, closed_nodes, later_start, missing_names, no_room
 from cress.core.groups.guarantees import dearest_charge, may_be_dear, too_dear_on
 from cress.core.groups.running_limits import head_of, that_may_start
-from cress.core.jobs import JobEntry
+from cress.core.jobs import JobEntry, Rights
 from cress.core.making_room.evictions import Evictions
 from cress.core.placing.constraints import Wants
 from cress.core.placing.kinds import lasting_wants
@@ -79,6 +79,7 @@ class Reasons:
             self._behind(job)
             or reserved_ahead(core, job)
             or self._owed(job)
+            or self._too_dear(job)
             or later_start(core, job)
             or self._held_to_quota(job)
             or no_room(core, job)
@@ -150,6 +151,20 @@ class Reasons:
         if owed is None or not self._books.fit.has_free(job.shape):
             return None
         return veto_of(job, Verdict.OWED, owed)
+
+    def _too_dear(self, job: JobEntry) -> Veto | None:
+        """Return the veto of a unit that has room only where it takes its group, which cools off, beyond its rights.
+
+        What a task is charged depends on its node, so that the gate, which asks for the least charge, lets it pass.
+        """
+        group, gates = job.group, self._gates
+        # Where starts are planned, the last verdict is about the unit whose start had come.
+        planned = group.policy.plans and job is group.offered and group.verdict is Verdict.OWED
+        if not (planned or self._cycle.last.too_dear.get(job) is Rights.ABOVE):
+            return None
+        if not (gates.must_cool(group) and self._books.fit.has_free(job.shape)):
+            return None
+        return gates.rights.veto(job, Rights.ABOVE)
 
     def _held_to_quota(self, job: JobEntry) -> Veto | None:
         """Return the veto of the unit offered by its group, if it must wait for a unit ahead without a known start."""

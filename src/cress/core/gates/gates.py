@@ -55,7 +55,8 @@ class Gates:
             user_limit,
             Bounds(core),
         )
-        self.passing: Row = (HeldToRights(core, self.must_cool), BalanceGate(core, self.pending))
+        self.rights = HeldToRights(core, self.must_cool)
+        self.passing: Row = (self.rights, BalanceGate(core, self.pending))
         self.without_room: Row = (self.guarantees, self.reserved_nodes)
         # True if answers change with time, so that failures must not be remembered.
         self.timed = core.options.balance_gate == "on"
