@@ -129,11 +129,13 @@ class Groups:
         """
         self._prepared = {}
         inner = inner_names(groups)
+        # With another kind of nodes in a quota all groups get other measures, which `apply` gives them.
+        same_measures = measures_in(groups, self.dimensions) == self.kinds.names
         for number, spec in enumerate(groups, 1):
             old = self.by_name.get(spec.name)
             if spec.name not in inner and (old is None or old.spec != spec):
                 found = self._prepared[spec.name] = self._configured(spec, old)
-                if old is None and not spec.windows:
+                if old is None and not spec.windows and same_measures:
                     found.state.kinds = self.kinds or None
                     found.state.set_quota(spec.quota, self.dimensions)
             if number % PAUSE == 0:
