@@ -22,6 +22,7 @@ from cress.model.groups.conf import parse_groups
 from cress.model.job import Condition, Job
 from cress.model.options import Options
 from cress.model.reports import Started
+from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.shell.center.commit import InputCall
 from cress.shell.center.effects import AnswerCaller, Commit, Work
@@ -214,6 +215,22 @@ def test_groups_are_prepared_in_parts_and_come_to_be_what_they_are_without_pause
         most = most_between_pauses(other, *inputs, count=lambda: len(made))
         assert most <= shares.PAUSE
         assert not [reply for reply in plain.replies if isinstance(reply, InputError)]
+        assert one.export() == other.export()
+        assert not other.validate()
+
+
+def test_groups_are_prepared_that_are_the_first_to_name_a_kind_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus, options = Dimensions(("gpu",)), Options(accounting="dominant")
+    one, other = Machine(gpus, options), Machine(gpus, options)
+    monkeypatch.setattr(one.core, "preparing_groups", lambda _: ())
+    for quotas in ("<1>", "<1, gpu=1>"), ("<1>", "<2, gpu(A100)=1>", "<1, gpu(T4)=1>"), ("<1, gpu(T4)=1>", "<1>"):
+        text = "\n\n".join(
+            f"Name: g{len(quotas)}{number}\nResourceQuota: {quota}" for number, quota in enumerate(quotas)
+        )
+        applied = GroupsApplied(parse_groups(text, dimensions=gpus, accounting="dominant").groups)
+        for machine in (one, other):
+            result = machine.step(machine.now + 1, UTC_AT_START, (applied,))
+            assert not [reply for reply in result.replies if isinstance(reply, InputError)]
         assert one.export() == other.export()
         assert not other.validate()
 
