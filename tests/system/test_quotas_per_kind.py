@@ -29,7 +29,7 @@ def _submit(client: Client, name: str, group: str, model: str, tasks: int = 1) -
 
 
 def test_a_group_gets_the_devices_back_that_it_is_guaranteed(bare: Cluster) -> None:
-    options = ("accounting=dominant", "grace=0s", "max_per_round=1")
+    options = ("accounting=dominant", "grace=0s", "max_per_round=1", "cooling=1s", "cooling_above_quota=1s")
     bare.start_center("--dimension", "gpu", *(word for each in options for word in ("--option", each)))
     for name, model in (("n1", "A100"), ("n2", "T4")):
         file = bare.file(f"{model}.yaml", f"devices:\n  gpu: {{count: 2, model: {model}}}\n")
