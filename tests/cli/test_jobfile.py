@@ -108,6 +108,7 @@ FOREIGN = [
     ("web.nomad", 'job "web" {\n}\n', ":1: is a job specification of Nomad"),
     ("compose.yaml", "services:\n  web:\n    image: nginx\n", ":1: is a file of Docker Compose"),
     ("run", "# x\n#SBATCH -n 2\nsrun hostname\n", ":2: is a script of Slurm whose first line names no interpreter"),
+    ("run.sh", "#!/bin/sh\n#SBATCH -n 2\nsrun hostname\n", ":1: is a script, not a job file (`cress submit --dry-run "),
     ("train.py", "import os\nprint(1)\n", ": is a program without #! in its first line"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import NamedTuple
 
 from cress.model.errors import InputError
@@ -10,8 +11,6 @@ from cress.model.errors import InputError
 # Most characters of a file that are looked at.
 MOST = 10_000
 PROGRAMS = {".py": "python3", ".r": "Rscript", ".jl": "julia", ".pl": "perl", ".m": "matlab -batch", ".sh": "sh"}
-
-
 # A key of job files: what has one may mention other systems.
 _OWN_KEY = re.compile(r"(?:^|[{,-])[ \t]*[\"']?(?:command|steps|parts)[\"']?[ \t]*:", re.MULTILINE | re.IGNORECASE)
 
@@ -64,7 +63,10 @@ KINDS = (
 
 
 def check_own(text: str, name: str) -> None:
-    """Raise InputError if a text is a file of another system, or a program."""
+    """Raise InputError if a text is a file of another system, a script, or a program."""
+    if text.startswith("#!"):
+        hint = f"`cress submit --dry-run {name}` checks a script"
+        raise InputError("is a script, not a job file", hint=hint, file=name, line=1)
     head = text[:MOST]
     is_own = _OWN_KEY.search(head) is not None
     for kind in KINDS[:1] if is_own else KINDS:
@@ -72,10 +74,9 @@ def check_own(text: str, name: str) -> None:
         if found is not None:
             line = head.count("\n", 0, found.end() - len(found[0].lstrip())) + 1
             raise InputError(f"is {kind.what}, not a job file", hint=kind.instead, file=name, line=line)
-    dot = name.rpartition(".")[2].lower()
     if is_own:
         return
-    program = PROGRAMS.get(f".{dot}") if "." in name else None
+    program = PROGRAMS.get(PurePath(name).suffix.lower())
     if program is not None:
         what = "is a program without #! in its first line, not a job file"
         raise InputError(what, hint=f"cress submit -- {program} {name}", file=name)

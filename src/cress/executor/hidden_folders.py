@@ -57,7 +57,8 @@ def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
             found.add(parent)
     found.update(_noted())
     # A folder comes before all folders in it, since the names end with a slash.
-    real = sorted({os.path.realpath(folder) + "/" for folder in found if os.path.isdir(folder)} - {"//"})  # noqa: PTH112
+    there = filter(os.path.isdir, found)
+    real = sorted({os.path.realpath(folder) + "/" for folder in there} - {"//"})
     outermost: list[str] = []
     for folder in real:
         if not outermost or not folder.startswith(outermost[-1]):
