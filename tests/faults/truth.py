@@ -128,11 +128,17 @@ class Truth:
         """What it comes after is over as it wanted, and that is stored."""
         for first, condition in self.after.get(process.attempt, ()):
             record = self.store.finished_jobs.get(first)
+            if condition is Condition.TASKS and self._succeeded(first, process.key[1]):
+                continue
             if record is None or not holds(condition, record.state):
                 how = "not over" if record is None else record.state.value
                 raise Violation(
                     f"job {process.key[0]} begins after job {first} ({condition.value} is wanted), which is {how}"
                 )
+
+    def _succeeded(self, job: int, task: int) -> bool:
+        ends = (end for end in self.store.finished.values() if (end.job, end.task) == (job, task))
+        return any(end.outcome is Outcome.SUCCEEDED for end in ends)
 
     def _check_moments(self, families: dict[int, Family]) -> None:
         """A cron job makes one run for a moment, and never goes back to an earlier one."""

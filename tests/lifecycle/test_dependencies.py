@@ -15,11 +15,11 @@ from cress.lifecycle.machine import Machine
 from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError
 from cress.model.events import AdvanceReserved
-from cress.model.job import Condition
+from cress.model.job import Condition, Job
 from cress.model.records import JobState
 from cress.model.times import HOUR, MINUTE
 from cress.model.waits import WaitFor
-from tests.lifecycle.builders import World, after, job, launched
+from tests.lifecycle.builders import World, after, ended, job, launched
 from tests.lifecycle.kept import service
 from tests.lifecycle.test_dags import dag
 
@@ -41,9 +41,10 @@ def test_a_job_starts_when_its_condition_comes_true_and_is_cancelled_when_it_can
     world.join("n1")
     first, then = world.submit(job(name="load"), job(after=after(-1, condition=condition)))
     assert launched(world.last) == [(first, 0, "n1")]
-    assert world.machine.reason(then) == "waiting for job 1 (load)"
+    waits = "the same tasks of job 1 (load) to succeed" if condition is Condition.TASKS else "job 1 (load)"
+    assert world.machine.reason(then) == f"waiting for {waits}"
     end(world, first, how)
-    true = {"succeeds": {Condition.OK, Condition.ANY}, "fails": {Condition.FAILED, Condition.ANY}}.get(
+    true = {"succeeds": {Condition.OK, Condition.ANY, Condition.TASKS}, "fails": {Condition.FAILED, Condition.ANY}}.get(
         how, {Condition.ANY}
     )
     if condition in true:
@@ -54,6 +55,119 @@ def test_a_job_starts_when_its_condition_comes_true_and_is_cancelled_when_it_can
         assert record.reason.startswith("dependency failed")
         ends = {"succeeds": "did not fail", "fails": "did not succeed", "is cancelled": "was cancelled"}
         assert record.reason.endswith(ends[how])
+
+
+TASKS = Condition.TASKS
+
+
+def finish_task(world: World, number: int, task: int, code: int = 0) -> None:
+    """A running task of a job ends with this exit code."""
+    (attempt,) = [each for each in world.machine.jobs[number].attempts.values() if each.task == task]
+    world.report(attempt.node, ended(attempt.id, code))
+
+
+def running(world: World, number: int) -> list[int]:
+    return sorted(each.task for each in world.machine.jobs[number].attempts.values())
+
+
+def test_each_task_starts_when_the_same_task_of_the_other_job_has_succeeded() -> None:
+    world = World(followed=True)
+    world.join("n1", 4)
+    load, fit, plot = world.submit(
+        job(4, name="load", retries=1),
+        job(4, name="fit", after=after(-1, condition=TASKS)),
+        job(3, name="plot", after=after(-2, condition=TASKS)),
+    )
+    finish_task(world, load, 2)
+    assert (running(world, load), running(world, fit)) == ([0, 1, 3], [2])
+    assert world.machine.reason(plot) == "waiting for the same tasks of job 2 (fit) to succeed"
+    finish_task(world, fit, 2)
+    assert running(world, plot) == [2]
+    # A failure that is retried decides nothing; one that is final drops the task, and that of the third job.
+    finish_task(world, load, 0, code=1)
+    world.machine = Machine.restore(world.machine.export())
+    world.wake()
+    assert (running(world, load), running(world, fit)) == ([0, 1, 3], [])
+    finish_task(world, load, 0, code=1)
+    why = "dependency failed: task 0 of job 1 did not succeed"
+    assert (world.machine.jobs[fit].cancelled, world.machine.jobs[fit].reason) == (1, why)
+    assert world.machine.jobs[plot].reason == "dependency failed: task 0 of job 2 did not succeed"
+    # A job that comes later starts the tasks whose counterparts have succeeded, and drops the others.
+    (late,) = world.submit(job(3, name="late", after=after(load, condition=TASKS)))
+    assert (running(world, late), world.machine.jobs[late].cancelled) == ([2], 1)
+    world.hold(fit)
+    finish_task(world, load, 1)
+    finish_task(world, load, 3)
+    assert (running(world, fit), running(world, late)) == ([], [1, 2])
+    finish_task(world, plot, 2)
+    world.hold(fit, held=False)
+    assert running(world, fit) == [1, 3]
+    world.finish(fit)
+    world.finish(plot)
+    world.finish(late)
+    counts = {number: (over.state.value, over.succeeded, over.cancelled) for number, over in world.over.items()}
+    assert counts[fit] == ("cancelled", 3, 1)
+    assert counts[plot] == counts[late] == ("cancelled", 2, 1)
+
+
+def test_tasks_whose_counterparts_will_never_run_are_dropped_with_the_end_of_their_job() -> None:
+    world = World(followed=True)
+    world.join("n1", 2)
+    (load,) = world.submit(job(4, name="load", max_running=1))
+    fit, behind = world.submit(
+        job(4, after=after(load, condition=TASKS)), job(after=after(-1, condition=Condition.ANY))
+    )
+    finish_task(world, load, 0)
+    assert running(world, fit) == [0]
+    world.cancel(load)
+    # The running task of the other job may still succeed.
+    finish_task(world, load, 1)
+    assert (running(world, fit), world.machine.jobs[fit].cancelled) == ([0, 1], 2)
+    assert world.machine.jobs[fit].reason == "dependency failed: job 1 was cancelled"
+    world.finish(fit)
+    assert (world.over[fit].succeeded, world.over[fit].cancelled) == (2, 2)
+    assert running(world, behind) == [0]
+    # A job that has ended already counts as a whole.
+    world.finish(behind)
+    known = ((load, world.over[load].state), (behind, world.over[behind].state))
+    jobs = (job(1, after=after(behind, condition=TASKS)), job(2, after=after(load, condition=TASKS)))
+    world.step(Submit(jobs=jobs, known=known))
+    done, never = behind + 1, behind + 2
+    assert running(world, done) == [0]
+    assert world.over[never].reason == "dependency failed: job 1 was cancelled"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "what"),
+    [
+        (job(2), job(3), "has 2 tasks, and this job 3: the others would never start"),
+        (job(2, gang=True), job(2), "is a gang, whose tasks succeed together"),
+        (job(2), job(2, gang=True), "the tasks of a gang start together; they cannot wait for single tasks"),
+        (job(2), dag("a"), "a dag cannot wait for single tasks"),
+        (service(2), job(2), "is a service; only tasks of a batch job can be waited for"),
+    ],
+)
+def test_tasks_that_cannot_wait_for_single_tasks_are_refused(first: Job, then: Job, what: str) -> None:
+    world = World()
+    world.join("n1", 8)
+    firsts, thens = first if isinstance(first, tuple) else (first,), then if isinstance(then, tuple) else (then,)
+    made = world.submit(*firsts)
+    before = len(world.machine.jobs) + len(world.machine.families)
+    head = msgspec.structs.replace(thens[0], after=after(made[0], condition=TASKS))
+    assert what in world.refuse(Submit(jobs=(head, *thens[1:])))
+    assert len(world.machine.jobs) + len(world.machine.families) == before
+
+
+def test_a_chain_of_a_thousand_jobs_from_task_to_task_ends_with_its_first_task() -> None:
+    world = World()
+    jobs = [job(2, name="j0"), *(job(2, name=f"j{i}", after=after(-i, condition=TASKS)) for i in range(1, 1000))]
+    world.join("n1", 2)
+    numbers = world.submit(*jobs)
+    finish_task(world, numbers[0], 0, code=1)
+    assert all(world.machine.jobs[number].cancelled == 1 for number in numbers[1:])
+    world.cancel(numbers[0])
+    world.finish(numbers[0], code=1)
+    assert not world.machine.jobs
 
 
 def test_what_comes_after_a_cancelled_job_is_cancelled_too_all_along_the_chain() -> None:
@@ -236,3 +350,16 @@ def test_a_start_is_not_foretold_before_a_time_that_is_known() -> None:
     known = [starts.of(number, world.machine.utc, resumes(world.machine, number)) for number in (failed, soft)]
     pauses = [round((((told and told.earliest) or 0) - world.machine.utc) / MINUTE) for told in known]
     assert pauses == [6, 0]
+
+
+def test_the_first_start_of_tasks_that_wait_for_single_tasks_is_foretold() -> None:
+    world = World()
+    world.join("n1", 2)
+    (load,) = world.submit(job(3, name="load", max_running=1, time_limit=MINUTE))
+    (fit,) = world.submit(job(3, name="fit", time_limit=MINUTE, after=after(load, condition=TASKS)))
+    starts = foretold(Machine.restore(world.machine.export()), EndsBy.LIMIT, lambda: True)
+    # The first task of the other job began a step ago.
+    assert starts[fit].start == MINUTE - 1000
+    assert resumes(world.machine, fit) == 0
+    world.hold(fit)
+    assert "held" in world.machine.reason(fit)

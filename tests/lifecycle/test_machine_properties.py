@@ -265,6 +265,7 @@ def under_way(machine: Machine) -> set[str]:
             "backoff": bool(machine.core.books.later),
             "hold": any(job.held for job in machine.jobs.values()),
             "after": bool(machine.behind),
+            "task to task": bool(machine.behind_tasks),
             "rest": any(kind == "rest" for kind, _ in machine.timers.times),
             "drain": any(kind == "drain" for kind, _ in machine.timers.times),
             "answers": bool(machine.answers),
@@ -290,6 +291,25 @@ def test_some_histories_come_by_everything() -> None:
     missing = {"backoff", "hold", "after", "rest", "drain", "answers", "never started", "never", "port"} - seen.keys()
     assert not missing, f"no history came by {missing}"
     assert seen["declared"], "no history declared a dimension"
+
+
+class TaskToTask(Executors):
+    """Jobs of a few tasks each, many of which wait for single tasks."""
+
+    def some_job(self, world: World, place: int, count: int) -> Job:
+        made = super().some_job(world, place, count)
+        first = world.machine.jobs.get(max(world.machine.jobs, default=0))
+        if first is None or made.gang or first.job.gang or first.job.tasks < made.tasks:
+            return made
+        others = tuple(pair for pair in made.after if pair[0] != first.job.id)
+        return msgspec.structs.replace(made, after=(*others, (first.job.id, Condition.TASKS)))
+
+
+def test_histories_of_jobs_whose_tasks_wait_for_single_tasks() -> None:
+    before = seen.pop("task to task", None)
+    for each in (1, 2):
+        history(each, 30, kind=TaskToTask)
+    assert seen["task to task"], before
 
 
 def history(seed: int, cut: int, options: Options = OPTIONS, kind: type[Executors] = Executors) -> None:

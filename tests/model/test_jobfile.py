@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Condition, Job, OnPartition
 from cress.model.jobfile.job import KEYS, MAX_RUN_BYTES, JobSpec, default_name, parse_job
-from cress.model.jobfile.submit import parse_jobs
+from cress.model.jobfile.submit import parse_jobs, read_jobs
 from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_TASKS
 from cress.model.resources import Dimensions
 from cress.model.run import Run
@@ -156,6 +156,36 @@ def test_memory_is_limited_only_when_it_was_asked_for() -> None:
     assert read().run.memory_limit == 0
     assert read(resource="<1>").run.memory_limit == 0
     assert read(resource="<1, 2G>").run.memory_limit == 2 * G
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "wrong"),
+    [
+        (3, 3, ""),
+        ("1-4", "1-4", ""),
+        ("1,3,5-9", "1,3,5-6", ""),
+        ("1-4", "0-3", "have other indices than those of this job, so none would have its counterpart (the same ind"),
+        ("1-4", 4, "have other indices"),
+        (4, "0-3", ""),
+        (2, 3, "has 2 tasks, and this job 3: the others would never start (at most 2 tasks)"),
+    ],
+)
+def test_tasks_wait_for_those_of_the_same_indices(first: object, then: object, wrong: str) -> None:
+    align = {**LEAST, "name": "align", "tasks": first}
+    count = {**LEAST, "name": "count", "tasks": then, "after": {"align": "tasks"}}
+    plain = {key: value for key, value in count.items() if key != "name"}
+    dag = {"type": "dag", "name": "d", "steps": {"align": {**LEAST, "tasks": first}, "count": plain}}
+    for entries, place in (([align, count], "jobs[1].after"), ([dag], "jobs[0].steps.count.after")):
+        specs, errors = read_jobs(entries, dimensions=DIMENSIONS, user="ann")
+        assert [error.field for error in errors] == [place] * bool(wrong)
+        assert wrong in "".join(map(str, errors))
+        assert wrong or specs[-1].job.after[0][1] is Condition.TASKS
+    cron = {**dag, "type": "cron", "when": "@daily"}
+    assert bool(read_jobs([cron], dimensions=DIMENSIONS, user="ann")[1]) == bool(wrong)
+    dag["steps"]["count"]["when"] = "align.state == succeeded"  # type: ignore[index]
+    assert "a step with `when` cannot wait for single tasks" in str(
+        read_jobs([dag], dimensions=DIMENSIONS, user="ann")[1][0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,7 +334,10 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "after a mapping of nothing known",
         {**LEAST, "after": {7: "done"}},
-        "after: 'done' is not a condition (ok: it succeeded; any: it is over; failed: a task of it failed)",
+        (
+            "after: 'done' is not a condition (ok: it succeeded; any: it is over; failed: a task of it failed; "
+            "tasks: each task after the same one)"
+        ),
     ),
     (
         "after itself twice",

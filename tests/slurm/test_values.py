@@ -102,11 +102,12 @@ def test_names_of_jobs() -> None:
 
 
 def test_dependencies() -> None:
-    found = parse_dependency("afterok:12:13,afterany:14,singleton")
+    found = parse_dependency("afterok:12:13,afterany:14,singleton,aftercorr:15")
     assert [(one.condition, one.ids, one.singleton) for one in found] == [
         ("ok", (12, 13), False),
         ("any", (14,), False),
         ("", (), True),
+        ("tasks", (15,), False),
     ]
     assert [one.ids for one in parse_dependency("afterok:12,13")] == [(12,), (13,)]
 
@@ -115,7 +116,6 @@ def test_dependencies() -> None:
     ("text", "hint"),
     [
         ("after:12", "afterany"),
-        ("aftercorr:12", "elements do both steps"),
         ("afterok:12?afterany:13", "all of them"),
         ("afterok", "afterok:12"),
         ("afterok:12_3", "the id of the array"),

@@ -40,6 +40,7 @@ from cress.model.events import (
     RunEstimated,
     TaskAdopted,
     TaskEnded,
+    TasksReleased,
     ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, Quota
@@ -85,6 +86,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
                 | JobCancelled()
                 | JobHeld()
                 | JobAfter()
+                | TasksReleased()
                 | ClockSet()
                 | RacksSet()
                 | DataLocated()

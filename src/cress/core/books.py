@@ -39,6 +39,7 @@ from cress.core.units import Units
 from cress.model.advance import AdvanceReservation
 from cress.model.options import Options
 from cress.model.resources import Dimensions
+from cress.model.times import NEVER
 
 
 class Books:
@@ -297,10 +298,11 @@ class Books:
             self.groups.reorder(group)
 
     def cancel_backoff(self, job: JobEntry, task: int) -> None:
-        """Remove a task from the backoff."""
+        """Remove a task from the backoff, or from those that wait until they are released."""
         time = job.later.pop(task)
-        self.later.remove((time, job.job.id, task))
-        heapify(self.later)
+        if time < NEVER:
+            self.later.remove((time, job.job.id, task))
+            heapify(self.later)
 
     def queue_again(self, job: JobEntry) -> None:
         """Offer a job again if possible, after one of its tasks began to wait or ended."""

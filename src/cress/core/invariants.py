@@ -253,7 +253,8 @@ def _usage(core: Books) -> Iterator[str]:
 
 
 def _tasks(core: Books) -> Iterator[str]:
-    timers = sorted((time, job.job.id, task) for job in core.jobs.values() for task, time in job.later.items())
+    later = ((time, job.job.id, task) for job in core.jobs.values() for task, time in job.later.items())
+    timers = sorted(timer for timer in later if timer[0] < NEVER)
     if timers != sorted(core.later) or any(time <= core.now for time, _, _ in timers):
         yield "a task that is to be queued again has no time, or one that has passed"
     for job in core.jobs.values():

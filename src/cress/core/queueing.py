@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cress.core.jobs import JobEntry
 from cress.core.placing.vetoes import Verdict
+from cress.model.times import NEVER
 
 
 def out_of_queue(job: JobEntry) -> Verdict | None:
@@ -28,5 +29,6 @@ def _busy(job: JobEntry) -> Verdict:
     if job.job.gang and job.attempts:
         return Verdict.GANG_RUNS
     if job.later:
-        return Verdict.BACKOFF
+        # Tasks that are not released were entered with the job, before those in backoff.
+        return Verdict.AFTER_TASKS if job.later[next(reversed(job.later))] == NEVER else Verdict.BACKOFF
     return Verdict.TOGETHER if job.carried else Verdict.FULL

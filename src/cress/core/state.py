@@ -229,7 +229,7 @@ def _restore_job(core: Books, stored: StoredJob, foreseen: ForeseenJob) -> None:
     )
     job.waits = OrderedDict(stored.waits)
     job.deadline = deadline_of(core, job)
-    core.later += ((time, spec.id, task) for task, time in job.later.items())
+    core.later += ((time, spec.id, task) for task, time in job.later.items() if time < NEVER)
     core.add_job(job)
 
 

@@ -24,7 +24,7 @@ from cress.lifecycle.tables.user_load import UserLoad
 from cress.model.distances import Distance
 from cress.model.estimates import RunEstimate
 from cress.model.events import Event, JobSubmitted
-from cress.model.job import Job, JobType
+from cress.model.job import Condition, Job, JobType
 from cress.model.outlook import Outlook
 from cress.model.records import JobRecord, JobState
 
@@ -49,7 +49,8 @@ class Context:
     """The tables, the scheduler, the effects of the step under way, and indices derived from the tables.
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` is the wall clock, used for display and quota
-    timetables; both in µs. Indices: ``attempts_on`` by node; ``behind`` has the dependents of unfinished jobs;
+    timetables; both in µs. Indices: ``attempts_on`` by node; ``behind`` has the dependents of unfinished jobs,
+    ``behind_tasks`` those whose tasks depend on single tasks;
     ``awaiting`` are the jobs that wait for something outside, not only for a time;
     ``named`` the unfinished families by group and name; ``replica_indices`` the status of replicas; ``homes``, by node,
     the databases with a task bound to it (and some that have none there any more).
@@ -90,6 +91,7 @@ class Context:
         self.inside: dict[int, dict[int, None]] = {}
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
+        self.behind_tasks: dict[int, list[int]] = {}
         self.awaiting: dict[int, None] = {}
         self.named: dict[tuple[str, str], int] = {}
         self.replica_indices: dict[int, ReplicaIndex] = {}
@@ -139,7 +141,8 @@ class Context:
         """Return the event of an accepted job, with an estimate if its group uses estimates."""
         # A lease lasts until it is returned.
         wanted = self.core.needs_estimate(job) and not job.is_lease
-        return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None)
+        by_task = bool(job.after) and any(how is Condition.TASKS for _, how in self.jobs[job.id].unmet)
+        return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None, by_task)
 
     def expected(self, job: Job) -> RunEstimate | None:
         """Return the estimate that a job would get now; ``None`` if its group does not use estimates."""
@@ -227,8 +230,8 @@ class Context:
             self.link(attempt)
         waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
         for follower in sorted(waiting, key=lambda entry: entry.job.id):
-            for first, _ in follower.unmet:
-                self.behind.setdefault(first, []).append(follower.job.id)
+            for condition in follower.unmet:
+                self.stay_behind(follower.job.id, condition)
         self.awaiting = {
             number: None for number, job in self.jobs.items() if job.awaits_since is not None and job.awaits_outside
         }
@@ -237,6 +240,13 @@ class Context:
             if isinstance(family.state, ReplicaState):
                 for name in family.state.nodes.values():
                     self.homes.setdefault(name, set()).add(number)
+
+    def stay_behind(self, number: int, condition: tuple[int, Condition]) -> None:
+        """Note that a job has this open condition."""
+        first, how = condition
+        self.behind.setdefault(first, []).append(number)
+        if how is Condition.TASKS:
+            self.behind_tasks.setdefault(first, []).append(number)
 
     def by_name(self) -> dict[tuple[str, str], int]:
         """Return the ids of unfinished services, databases and cron jobs with a name, by group and name."""

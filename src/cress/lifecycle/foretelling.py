@@ -31,12 +31,13 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     """
     core = context.core
     now = core.now
-    # Tasks that are retried after a pause do not wait yet.
-    later = {number for _, number, _ in core.books.later}
-    waiting = list(islice((number for number, job in core.jobs.items() if job.waiting or number in later), MOST_JOBS))
+    # Tasks that are retried after a pause, or wait for those of another job, do not wait for room yet.
+    waiting = list(islice((number for number, job in core.jobs.items() if job.waiting or job.later), MOST_JOBS))
     known: dict[object, int] = {}
     least = {number: _not_before(core.books, core.jobs[number], known) - now for number in waiting}
-    forward = Forward(core, by, estimates(context), patient, dict(_dependencies(context, waiting)))
+    forward = Forward(
+        core, by, estimates(context), patient, dict(_dependencies(context, waiting)), context.behind_tasks
+    )
     starts = forward.until_starts(waiting)
     return {
         job: found._replace(start=found.start - now, least=least[job])
@@ -50,7 +51,8 @@ def resumes(context: Context, number: int) -> int:
     job = context.core.jobs.get(number)
     if job is None or job.waiting or not job.later:
         return 0
-    return _end_of_pause(job) - context.now + context.utc
+    end = _end_of_pause(job)
+    return end - context.now + context.utc if end < NEVER else 0
 
 
 def _not_before(core: Books, job: JobEntry, known: dict[object, int]) -> int:
@@ -59,7 +61,8 @@ def _not_before(core: Books, job: JobEntry, known: dict[object, int]) -> int:
     ``known`` are times of jobs that reservations keep off alike; of further ones nothing is said.
     """
     if not job.waiting:
-        return _end_of_pause(job)
+        end = _end_of_pause(job)
+        return end if end < NEVER else core.now
     if not job.queued:
         return core.now
     kept = core.now
@@ -74,7 +77,10 @@ def _not_before(core: Books, job: JobEntry, known: dict[object, int]) -> int:
 
 
 def _end_of_pause(job: JobEntry) -> int:
-    """Return the time (µs) at which a job waits again after a failure; a gang starts again as a whole."""
+    """Return the time (µs) at which a job waits again after a failure; NEVER if its tasks wait for other ones.
+
+    A gang starts again as a whole.
+    """
     return max(job.later.values()) if job.job.gang else min(job.later.values())
 
 
@@ -89,19 +95,20 @@ def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[in
     followed = 0
     for number in waiting:
         job = context.jobs.get(number)
-        if job is None or not job.unmet or job.awaits or job.job.when:
+        unmet = () if job is None else job.unmet_as_whole
+        if job is None or not unmet or job.awaits or job.job.when:
             continue
-        followed += len(job.unmet)
+        followed += len(unmet)
         if followed > MOST_DEPENDENCIES:
             return
-        for other, condition in job.unmet:
+        for other, condition in unmet:
             family = context.families.get(other)
             if condition is Condition.FAILED or (family is not None and family.job.type is not JobType.DAG):
                 break
             if other not in known:
                 known[other] = frozenset([other] if family is None else _unfinished(context, family))
         else:
-            yield number, [others for other, _ in job.unmet if (others := known[other])]
+            yield number, [others for other, _ in unmet if (others := known[other])]
 
 
 def _unfinished(context: Context, family: Family) -> Iterator[int]:

@@ -43,12 +43,13 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
     """A job was accepted after its user's rights were checked; it waits from now on.
 
     It is offered unless ``hold`` is set or it comes after the job ``behind``. Without an ``estimate`` its tasks are
-    expected to run to their limits.
+    expected to run to their limits. ``by_task``: each of its tasks waits until ``TasksReleased`` names it.
     """
 
     job: Job
     behind: int | None = None
     estimate: RunEstimate | None = None
+    by_task: bool = False
 
 
 class LeaseUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -94,6 +95,14 @@ class JobAfter(msgspec.Struct, frozen=True, tag=True):
 
     job: int
     behind: int | None = None
+
+
+class TasksReleased(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """These ``tasks`` of a job that starts task by task may start now; the ``dropped`` ones never will."""
+
+    job: int
+    tasks: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
 
 
 class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -264,6 +273,7 @@ Event: TypeAlias = (
     | JobHeld
     | JobChanged
     | JobAfter
+    | TasksReleased
     | TaskEnded
     | TaskAdopted
     | ForeignUse

@@ -46,6 +46,7 @@ class Condition(Enum):
     OK = "ok"  # every task succeeded
     ANY = "any"  # it has ended
     FAILED = "failed"  # a task failed; a cancelled job did not fail
+    TASKS = "tasks"  # each task starts when the task of the same number has succeeded (design note 0104)
 
 
 class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

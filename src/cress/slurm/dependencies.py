@@ -8,10 +8,9 @@ from cress.model.errors import InputError
 from cress.model.whole_numbers import whole_number
 from cress.slurm.arrays import parse_job
 
-_CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
+_CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "failed", "aftercorr": "tasks"}
 _INSTEAD = {
     "after": "afterany: a job cannot wait for the start of another",
-    "aftercorr": "afterok waits for the whole array; one array whose elements do both steps waits for nothing",
     "afterburstbuffer": "there are no burst buffers",
     "expand": "resources of a job do not grow",
 }
@@ -27,7 +26,7 @@ class Dependency(NamedTuple):
 
 def parse_dependency(text: str) -> tuple[Dependency, ...]:
     """Return the dependencies of a text. Raises InputError."""
-    hint = "such as afterok:12:13, afterany:12, afternotok:12 or singleton; all of them must hold"
+    hint = "such as afterok:12:13, afterany:12, afternotok:12, aftercorr:12 or singleton; all of them must hold"
     found = []
     if "?" in text:
         raise InputError(f"{text!r}: one of several dependencies is not supported", hint=hint)

@@ -61,7 +61,7 @@ constraint,C= | `requirement`, by [the table of features](#partitions-accounts-a
 cpus-per-gpu= | `cpu`, for each GPU
 cpus-per-task,c= | `cpu` of each Slurm task
 deadline= | `deadline`: `16:00`, `2026-12-01T08:00`, `now+2hours`
-dependency,d= | `after`: `afterok`, `afterany`, `afternotok`, `singleton`
+dependency,d= | `after`: `afterok`, `afterany`, `afternotok`, `aftercorr`, `singleton`
 error,e= | the file for standard error, with patterns
 exclude,x= | `requirement` on the name of the node
 export= | `environment`: `ALL` (the default of sbatch), `NONE`, `NIL`, `NAME`, `NAME=value`

@@ -73,7 +73,7 @@ async def apply(request: Request) -> Response:
 
     async with committer.turns.of_user(user, len(data)):
         specs, jobs, dry_run = await checked_body(committer, len(data), checked)
-        known = await known_states(request, jobs)
+        known = await known_states(request, specs)
         # A small file is checked without a pause. If somebody changes a service during a pause in the check of a large
         # one, the machine refuses that part.
         changes = await all_in_turns(applying.changes_of(committer, specs, jobs, partial(_check_caller, request)))
@@ -160,7 +160,7 @@ async def resume(request: Request, id: str) -> Response:
         # The deadline was for the first run; with it the rest would be refused as too late.
         jobs = (msgspec.structs.replace(jobs[0], deadline=0), *jobs[1:])
     digest = digest_of(key, [{"resume": id_of(found), "how": msgspec.to_builtins(body)}])
-    what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)
+    what = Submit(jobs=jobs, known=await known_states(request, specs), key=key and f"{user} {key}", digest=digest)
     return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 

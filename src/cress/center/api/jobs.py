@@ -39,11 +39,12 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.explanation import ExpectedStart
 from cress.model.family import Dag
-from cress.model.job import LEASE, Job, JobType
+from cress.model.job import LEASE, Condition, Job, JobType
 from cress.model.jobfile.job import JobSpec
 from cress.model.records import JobRecord, JobState, canonical_state
 from cress.model.resources import Dimensions
 from cress.model.run import Run
+from cress.model.task_dependencies import check_indices
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.model.whole_numbers import whole_number
@@ -92,7 +93,7 @@ async def submit(request: Request) -> Response:
 
     async with committer.turns.of_user(user, len(data)):
         specs, jobs, digest = await checked_body(committer, len(data), checked)
-        known = await known_states(request, jobs)
+        known = await known_states(request, specs)
         settings = committer.settings
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
         check_used(committer, specs, dry_run=query.dry_run)
@@ -373,11 +374,13 @@ def digest_of(key: str, entries: Iterable[object]) -> str:
     return digest.hexdigest()
 
 
-async def known_states(request: Request, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
+async def known_states(request: Request, specs: Sequence[JobSpec]) -> tuple[tuple[int, JobState], ...]:
     """Return the states of the finished jobs that these jobs depend on.
 
-    Raises InputError for a job that the caller does not see.
+    Raises InputError for a job that the caller does not see, and for one whose tasks have other indices than those that
+    wait for them.
     """
+    jobs = [spec.job for spec in specs]
     wanted = {number for job in jobs for number, _ in job.after if number > 0}
     found = await find_all(committer_of(request), sorted(wanted)) if wanted else {}
     hidden = {number for number, job in found.items() if not sees(request, job)}
@@ -386,7 +389,24 @@ async def known_states(request: Request, jobs: Sequence[Job]) -> tuple[tuple[int
             if number in hidden:
                 place = f"jobs[{position}].after" if len(jobs) > 1 else "after"
                 raise InputError(f"there is no job {number}", hint="an id that `cress jobs` shows", field=place)
+    for position, spec in enumerate(specs if wanted else ()):
+        for number, condition in spec.job.after:
+            if condition is Condition.TASKS and isinstance(first := found.get(number), LiveJob):
+                _check_indices(
+                    committer_of(request), first, spec, "after" if len(jobs) == 1 else f"jobs[{position}].after"
+                )
     return tuple((number, job.state) for number, job in sorted(found.items()) if isinstance(job, JobRecord))
+
+
+def _check_indices(committer: Committer, first: LiveJob, then: JobSpec, place: str) -> None:
+    run = run_of(committer, first)
+    if run is None:
+        return
+    number = first.job.id
+    try:
+        check_indices(first.job, run.indices, then.job, then.run.indices, f"job {number}")
+    except InputError as error:
+        raise error.at(field=place) from None
 
 
 def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:

@@ -67,7 +67,7 @@ async def consequences(request: Request) -> Response:
     async with committer.turns.of_user(user, len(data)):
         body, specs, jobs, document = await checked_body(committer, len(data), checked)
         groups = document.groups
-        known = await known_states(request, jobs)
+        known = await known_states(request, specs)
         moves = () if groups is None else checked_moves(committer, body.moves, groups)
         notes: tuple[str, ...] = ()
         if groups is not None:

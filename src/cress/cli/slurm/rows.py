@@ -213,8 +213,12 @@ def _file(row: JobRow, stream: str) -> str:
     return path_of(row.job, stream, row.element, row.raw_id, row.nodes[0] if row.nodes else "")
 
 
+# Slurm's words for the conditions of `after` that have others there.
+_CONDITIONS = {"failed": "notok", "tasks": "corr"}
+
+
 def _dependency(row: JobRow) -> str:
-    return ",".join(f"after{'notok' if kind == 'failed' else kind}:{id}" for id, kind in row.job.after.items())
+    return ",".join(f"after{_CONDITIONS.get(kind, kind)}:{id}" for id, kind in row.job.after.items())
 
 
 def _limit(row: JobRow) -> str:

@@ -16,12 +16,13 @@ from cress.core.openings import EndsBy
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.estimates import RunEstimate
-from cress.model.events import Event, JobAfter, Outcome, TaskEnded
+from cress.model.events import Event, JobAfter, Outcome, TaskEnded, TasksReleased
 from cress.model.times import NEVER
 
 # The number of moments after which a run gives up.
 MOST_MOMENTS = 20_000
 NOTHING: Mapping[int, Sequence[frozenset[int]]] = {}
+NO_TASKS: Mapping[int, Sequence[int]] = {}
 
 
 class Forecast(NamedTuple):
@@ -40,8 +41,9 @@ class Forecast(NamedTuple):
 class Forward:
     """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
 
-    ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set. It
-    gives up when ``patient`` says no.
+    ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set.
+    ``behind_tasks`` has the jobs each of whose tasks starts after the same task of a job. It gives up when ``patient``
+    says no.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class Forward:
         estimates: dict[int, RunEstimate],
         patient: Callable[[], bool] = lambda: True,
         after: Mapping[int, Sequence[frozenset[int]]] = NOTHING,
+        behind_tasks: Mapping[int, Sequence[int]] = NO_TASKS,
     ) -> None:
         self._core = core
         self._by = by
         self._estimates = estimates
         self._patient = patient
+        self._behind_tasks = behind_tasks
         # The number of sets that are left for a job, the jobs that wait for a set, the number of jobs that are left of
         # it, and the sets that a job is in.
         self._unmet = {job: len(sets) for job, sets in after.items()}
@@ -105,8 +109,9 @@ class Forward:
                 del self._due[ended[-1]]
             of = [core.attempts[number].job.job.id for number in ended]
             because = of[-1] if of else because
+            tasks = self._tasks_behind(ended)
             core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
-            if released := self._released(of):
+            if released := [*tasks, *self._released(of)]:
                 core.observe(now, released)
             note(self._decide(now))
             wanted &= core.jobs.keys()
@@ -124,6 +129,19 @@ class Forward:
                     self._unmet[job] -= 1
                     if not self._unmet[job] and job in self._core.jobs:
                         found.append(JobAfter(job))
+        return found
+
+    def _tasks_behind(self, ended: Iterable[int]) -> list[Event]:
+        """Return the events that let single tasks start because those that they wait for succeed in these attempts."""
+        found: list[Event] = []
+        for number in ended if self._behind_tasks else ():
+            attempt = self._core.attempts[number]
+            if attempt.stopping:
+                continue
+            for follower in self._behind_tasks.get(attempt.job.job.id, ()):
+                job = self._core.jobs.get(follower)
+                if job is not None and job.later.get(attempt.task) == NEVER:
+                    found.append(TasksReleased(follower, (attempt.task,)))
         return found
 
     def _next_end(self) -> int:

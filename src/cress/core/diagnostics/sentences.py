@@ -138,6 +138,7 @@ _SENTENCES = {
     Verdict.HELD: "held until it is released (cress release {job})",
     Verdict.FULL: "limit reached: max_running = {most}",
     Verdict.AFTER: "waiting for {blocker} to end",
+    Verdict.AFTER_TASKS: "waiting for the same tasks of another job to succeed",
     Verdict.BACKOFF: "a task of job {job} failed and is retried {later}",
     Verdict.TOGETHER: "job {job} starts again on one node with {blocker}",
     Verdict.AS_WHOLE: "job {job} starts together with {blocker}",

@@ -13,7 +13,8 @@ from cress.core.jobs import JobEntry
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import asks_for_devices
 from cress.core.queueing import out_of_queue
-from cress.model.events import JobAfter, JobCancelled, JobHeld, JobSubmitted, RunEstimated
+from cress.model.events import JobAfter, JobCancelled, JobHeld, JobSubmitted, RunEstimated, TasksReleased
+from cress.model.times import NEVER
 
 
 class JobAppliers:
@@ -35,6 +36,7 @@ class JobAppliers:
             JobCancelled: (self._cancelled, BY_TABLES),
             JobHeld: (self._held_or_released, BY_TABLES),
             JobAfter: (self._held_or_released, BY_TABLES),
+            TasksReleased: (self._tasks_released, BY_TABLES),
         }
 
     def _submitted(self, event: JobSubmitted) -> None:
@@ -44,6 +46,10 @@ class JobAppliers:
             job, self._groups.get(job.group), books.shapes.first(job, constraints), books.now, behind=event.behind,
             constraints=constraints, estimate=event.estimate,
         )  # fmt: skip
+        if event.by_task:
+            # Each task waits until it is released.
+            state.waiting, state.next_task = 0, job.tasks
+            state.later = dict.fromkeys(range(job.tasks), NEVER)
         state.first_attempt = books.next_attempt
         state.overdue_at = overdue_at(books, state)
         state.deadline = deadline_of(books, state)
@@ -114,3 +120,17 @@ class JobAppliers:
             drop_claims(books, job, again=True)
             if job.queued:
                 books.dequeue(job)
+
+    def _tasks_released(self, event: TasksReleased) -> None:
+        books = self._books
+        job = self._jobs.get(event.job)
+        if job is None or job.cancelled:
+            return
+        for task in event.dropped:
+            del job.later[task]
+        for task in event.tasks:
+            del job.later[task]
+            job.put_back(task, books.now)
+        if event.tasks:
+            books.queue_again(job)
+        books.drop_if_over(job)

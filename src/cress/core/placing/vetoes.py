@@ -17,6 +17,7 @@ class Verdict(Enum):
     HELD = "held"  # the job is held
     FULL = "full"  # its tasks have reached max_running
     AFTER = "after"  # a job on which it depends has not ended
+    AFTER_TASKS = "after_tasks"  # each of its tasks waits for the same task of another job
     BACKOFF = "backoff"  # its failed task waits for its backoff
     TOGETHER = "together"  # it restarts with the job on which it depends
     AS_WHOLE = "as_whole"  # a member of a service that starts as a whole: it starts with the others

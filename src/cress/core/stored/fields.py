@@ -52,10 +52,10 @@ class KeptJob(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     """Fields of a job.
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of tasks queued again, ``later``
-    are tasks in backoff with their times. Jobs that are ``held`` or ``behind`` another job are not offered.
-    ``submitted`` determines its place in the order; attempts from ``first_attempt`` on started after it.
-    ``queued_at`` is the time since which tasks that never started, or a whole gang, wait; ``waits`` are those times for
-    the tasks in ``again``, longest wait first (not for gangs).
+    are tasks in backoff with their times; before them, with the time NEVER, those that wait until they are released.
+    Jobs that are ``held`` or ``behind`` another job are not offered. ``submitted`` determines its place in the order;
+    attempts from ``first_attempt`` on started after it. ``queued_at`` is the time since which tasks that never started,
+    or a whole gang, wait; ``waits`` are those times for the tasks in ``again``, longest wait first (not for gangs).
     ``was_on`` are the last nodes of its waiting tasks (only for jobs that depend on others, or others on them). At
     ``overdue_at`` it goes before all others of its group. In the mode ``observe``, ``would_preempt`` means that the
     victims of the next unit were reported. A job that ``starts_with`` others has ``begun`` once they have started; from

@@ -6,7 +6,7 @@ from cress.lifecycle.attempts import end_reasons, start_failures
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.families import readiness, replica_ends, step_values
-from cress.lifecycle.jobs import reasons
+from cress.lifecycle.jobs import reasons, task_by_task
 from cress.lifecycle.jobs.jobs import end_inside, fail, maybe_over, note_failure
 from cress.lifecycle.jobs.outcomes import Judgement, judge, place_of
 from cress.lifecycle.nodes import ports
@@ -109,9 +109,8 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     )
     if report.cause is Cause.PORT:
         ports.taken(context, attempt, report.port)
-    told = Outcome.FAILED if judgement.outcome in FAILURES else judgement.outcome
-    context.observe(TaskEnded(attempt.id, told, judgement.again, judgement.after))
-    if attempt.started and told in (Outcome.SUCCEEDED, Outcome.FAILED):
+    _tell(context, attempt, job, judgement)
+    if attempt.started and (judgement.outcome is Outcome.SUCCEEDED or judgement.outcome in FAILURES):
         context.ran(job.job, max(0, report.at - attempt.started))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
         start_failures.failed(context, attempt, job, report.error, again=judgement.again)
@@ -125,6 +124,14 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     if job.job.is_lease and not judgement.again:
         end_inside(context, job.job.id, "its program has ended", attempt.task)
     maybe_over(context, job)
+
+
+def _tell(context: Context, attempt: LiveAttempt, job: LiveJob, judgement: Judgement) -> None:
+    """Tell the scheduler of the end of an attempt, and the tasks that wait for this one."""
+    told = Outcome.FAILED if judgement.outcome in FAILURES else judgement.outcome
+    context.observe(TaskEnded(attempt.id, told, judgement.again, judgement.after))
+    if job.job.id in context.behind_tasks and not judgement.again:
+        task_by_task.ended(context, job, attempt.task, succeeded=told is Outcome.SUCCEEDED)
 
 
 def _first_failure(job: LiveJob, attempt: LiveAttempt, report: Ended) -> str:
@@ -154,6 +161,7 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
             job.cancelled += 1
         else:
             job.failed += 1
+            job.not_succeeded[attempt.task] = True
             if outcome is not Outcome.CANCELLED:
                 # It was stopped because its job failed; the outcome of the job is noted already.
                 note_failure(job, outcome)

@@ -54,9 +54,9 @@ def enter(context: Context, family: Family, live: LiveJob) -> bool:
         family.reason = str(error)
         return False
     family.members[live.index] = live.job.id
-    for predecessor, _ in live.unmet:
-        context.behind.setdefault(predecessor, []).append(live.job.id)
-    if live.awaits and not live.unmet:
+    for condition in live.unmet:
+        context.stay_behind(live.job.id, condition)
+    if live.awaits and not live.unmet_as_whole:
         waits.release(context, live)
     return True
 

@@ -11,7 +11,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.awaited_times import say_awaited
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveJob
-from cress.model.job import Job
+from cress.model.job import Condition, Job
 from cress.model.reports import Cause, Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from cress.model.units import DURATION_LIMIT, format_duration
@@ -49,6 +49,8 @@ def told(context: Context, number: int, now: int | None = None) -> Told:
         return Told(of_scheduler, held(job.job.counted_as, job.held_by))
     if veto.kind is Verdict.AFTER:
         return Told(of_scheduler, comes_after(context, job))
+    if veto.kind is Verdict.AFTER_TASKS:
+        return Told(of_scheduler, after_tasks(context, job))
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
         wait = lasting(veto.until - max(context.now, now or 0))
         if job.kept is None:
@@ -110,16 +112,27 @@ def lasting(left: int) -> str:
 
 def comes_after(context: Context, job: LiveJob | Family) -> str:
     """Return the reason of a job with open dependencies."""
-    if not job.unmet:
+    unmet = job.unmet_as_whole if isinstance(job, LiveJob) else job.unmet
+    if not unmet:
         assert isinstance(job, LiveJob), "only jobs with tasks wait for things outside"
         more = f", and {len(job.awaits) - 1} more" if len(job.awaits) > 1 else ""
         return f"waiting for {say_awaited(context, job, job.awaits[0])}{more}"
-    first, _ = job.unmet[0]
-    # At a pause of a step it may have ended, and this job is told in a moment.
-    found = context.jobs.get(first) or context.families.get(first)
+    more = f", and {len(unmet) - 1} more" if len(unmet) > 1 else ""
+    return f"waiting for {_named(context, unmet[0][0])}{more}"
+
+
+def after_tasks(context: Context, job: LiveJob) -> str:
+    """Return the reason of a job each of whose tasks waits for the same task of another one."""
+    first = next((number for number, condition in job.unmet if condition is Condition.TASKS), None)
+    # At a pause of a step the other job may have ended, and this one is told in a moment.
+    return f"waiting for the same tasks of {'another job' if first is None else _named(context, first)} to succeed"
+
+
+def _named(context: Context, number: int) -> str:
+    # At a pause of a step it may have ended, and the job that waits is told in a moment.
+    found = context.jobs.get(number) or context.families.get(number)
     name = found.job.name if found is not None else ""
-    more = f", and {len(job.unmet) - 1} more" if len(job.unmet) > 1 else ""
-    return f"waiting for job {first}{f' ({name})' if name else ''}{more}"
+    return f"job {number}{f' ({name})' if name else ''}"
 
 
 def _first_closed(context: Context) -> str:

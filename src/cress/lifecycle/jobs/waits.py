@@ -19,15 +19,15 @@ from cress.model.waits import TIME
 
 def behind(job: LiveJob) -> int | None:
     """Return the first job for which it waits; its own id if it waits for something outside."""
-    if job.unmet:
-        return job.unmet[0][0]
+    if whole := job.unmet_as_whole:
+        return whole[0][0]
     return job.job.id if job.awaits else None
 
 
 def release(context: Context, job: LiveJob) -> None:
     """Let a job start whose dependencies are met, once the things that it waits for are there."""
     number = job.job.id
-    begins = bool(job.awaits) and job.awaits_since is None and not job.unmet
+    begins = bool(job.awaits) and job.awaits_since is None and not job.unmet_as_whole
     if begins:
         job.awaits_since = context.now
         _leave_past(context, job)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
+from cress.lifecycle.jobs import task_by_task
 from cress.lifecycle.jobs.conditions import holds, never
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.jobs.waits import release
@@ -16,6 +17,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
+from cress.model.task_dependencies import check_follower, check_pair, needs_tasks
 
 # Maximum number of jobs of a cycle in an error.
 MOST_SHOWN = 20
@@ -36,12 +38,33 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
             if number in context.jobs or number in context.families or number in known or 0 < -number <= len(jobs):
                 continue
             raise _error(jobs, i, f"there is no job {number}", "an id that `cress jobs` shows")
+        if needs_tasks(job):
+            _check_tasks(context, jobs, i)
     loop = _loop(jobs) if any(job.after for job in jobs) else []
     if loop:
         shown = loop if len(loop) <= MOST_SHOWN else [*loop[:MOST_SHOWN], loop[-1]]
         names = " → ".join(jobs[i].name or f"job {i + 1}" for i in shown)
         what = "the job depends on itself" if len(loop) == 2 else f"these jobs depend on each other: {names}"
         raise _error(jobs, loop[0], what, "an order in which they can run")
+
+
+def _check_tasks(context: Context, jobs: Sequence[Job], i: int) -> None:
+    """Raise ``InputError`` if tasks of a job cannot wait for those of another one."""
+    job = jobs[i]
+    try:
+        check_follower(job)
+        number = next(number for number, condition in job.after if condition is Condition.TASKS)
+        if number < 0:
+            first = jobs[-number - 1]
+            check_pair(first, job, f"the job {first.name or -number}")
+            return
+        live = context.jobs.get(number) or context.families.get(number)
+        if live is not None:
+            check_pair(live.job, job, f"job {number}")
+        if isinstance(live, LiveJob):
+            task_by_task.check_known(live)
+    except InputError as error:
+        raise _error(jobs, i, error.what, error.hint) from None
 
 
 def _error(jobs: Sequence[Job], i: int, what: str, hint: str) -> InputError:
@@ -81,7 +104,7 @@ def enter(context: Context, job: LiveJob | Family, known: Mapping[int, JobState]
         state = None if number in context.jobs or number in context.families else known.get(number)
         if state is None:
             unmet.append((number, condition))
-            context.behind.setdefault(number, []).append(job.job.id)
+            context.stay_behind(job.job.id, (number, condition))
         elif not holds(condition, state):
             job.reason = job.reason or never(number, condition, state)
     if unmet:
@@ -95,6 +118,7 @@ def settle(context: Context) -> Slices[None]:
     """
     while context.unsettled.over:
         number, state = context.unsettled.over.popleft()
+        context.behind_tasks.pop(number, None)
         for settled, follower in enumerate(context.behind.pop(number, ()), 1):
             if settled % SLICE == 0 and not context.unsettled.gone:
                 yield
@@ -105,7 +129,10 @@ def settle(context: Context) -> Slices[None]:
             if job is None or job.ending:
                 continue
             condition = dict(job.unmet)[number]
-            if holds(condition, state):
+            if condition is Condition.TASKS:
+                job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
+                task_by_task.over(context, job, number, state)
+            elif holds(condition, state):
                 job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
                 if job.job.when and not job.unmet:
                     context.unsettled.asked.append(follower)

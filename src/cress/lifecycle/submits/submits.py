@@ -24,7 +24,7 @@ from cress.core.tables.dependencies import Relation
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
-from cress.lifecycle.jobs import group_limits, leases
+from cress.lifecycle.jobs import group_limits, leases, task_by_task
 from cress.lifecycle.jobs.deadlines import resolved, watch
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.jobs.waits import behind, release
@@ -103,9 +103,12 @@ def _settle(context: Context, live: LiveJob) -> None:
     """Cancel an entered job that can never start; decide whether one that comes after nothing has to wait."""
     if live.reason:
         cancel(context, live.job.id, live.reason)
-    elif live.job.when and not live.unmet:
+        return
+    if live.unmet:
+        task_by_task.begin(context, live)
+    if live.job.when and not live.unmet:
         context.unsettled.asked.append(live.job.id)
-    elif live.awaits and not live.unmet:
+    elif live.awaits and not live.unmet_as_whole:
         release(context, live)
 
 

@@ -62,9 +62,10 @@ class LiveJob(Row, kw_only=True):
     of the tasks that were started together, in order. For a member of a family: ``template`` is the job whose run it
     shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version;
     ``scheduled``, in a run of a cron job, are the moment before its own, and its own (wall clock, µs; 0: none).
-    ``values`` are those that task 0 has handed on. ``left_out``: the condition of a step did not hold.
-    ``awaits`` are the things outside and the times that are not there yet, ``awaits_since`` (the machine's clock) is
-    the time since which it waits for them; ``None``: its dependencies are not met.
+    ``values`` are those that task 0 has handed on; ``not_succeeded`` are its tasks that ended without success.
+    ``left_out``: the condition of a step did not hold. ``awaits`` are the things outside and the times that are not
+    there yet, ``awaits_since`` (the machine's clock) is the time since which it waits for them; ``None``: its
+    dependencies are not met.
     """
 
     job: Job
@@ -92,6 +93,7 @@ class LiveJob(Row, kw_only=True):
     kept: Service | Database | None = None
     scheduled: tuple[int, int] = (0, 0)
     values: Values = ()
+    not_succeeded: dict[int, bool] = msgspec.field(default_factory=dict)
     left_out: bool = False
     awaits: tuple[WaitFor, ...] = ()
     awaits_since: int | None = None
@@ -124,6 +126,11 @@ class LiveJob(Row, kw_only=True):
     def awaits_outside(self) -> bool:
         """Return whether it waits for something that the shell has to look for, not for times alone."""
         return any(thing.kind != TIME for thing in self.awaits)
+
+    @property
+    def unmet_as_whole(self) -> tuple[tuple[int, Condition], ...]:
+        """The open conditions that keep all its tasks waiting."""
+        return tuple(pair for pair in self.unmet if pair[1] is not Condition.TASKS) if self.unmet else ()
 
     @property
     def ending(self) -> bool:

@@ -305,8 +305,9 @@ TABLE = (
         AFTER,
         about=(
             "jobs that must end first: ids, or names of jobs of the same submit. A list if each must succeed, or "
-            "a mapping, such as `{12: any, prepare: ok}`, with `ok`, `any` (however it ends) or `failed` (a task "
-            "of it failed). A job whose condition can no longer be met is cancelled"
+            "a mapping, such as `{12: any, prepare: ok}`, with `ok`, `any` (however it ends), `failed` (a task "
+            "of it failed) or `tasks` (each task waits for the task of the same index to succeed). A job whose "
+            "condition can no longer be met is cancelled"
         ),
         default="none",
     ),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
 from cress.model.errors import MAX_ERRORS, InputError, MoreErrors
+from cress.model.job import Condition
 from cress.model.jobfile.dag import parse_dag
 from cress.model.jobfile.job import JobSpec, has_steps, read_job
 from cress.model.jobfile.reader import below
 from cress.model.jobfile.values import raise_all, shown
 from cress.model.resources import Dimensions
+from cress.model.task_dependencies import check_follower, check_indices, check_pair, needs_tasks
 from cress.model.units import one_of
 
 # Maximum number of jobs in one submit, including the steps of dags, and of all their dependencies.
 MAX_JOBS = 10_000
 MAX_DEPENDENCIES = 20_000
+TASKS = Condition.TASKS
 
 
 def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[JobSpec]:
@@ -116,7 +120,28 @@ def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
             errors.append(InputError(what, hint=hint, field=f"{spec.place}.after"))
         job = msgspec.structs.replace(spec.job, after=tuple(after))
         resolved.append(msgspec.structs.replace(spec, job=job, behind=()))
+    if not errors:
+        errors = list(islice(_without_counterparts(resolved), MAX_ERRORS))
     return resolved, errors
+
+
+def _without_counterparts(specs: Sequence[JobSpec]) -> Iterator[InputError]:
+    """Yield the errors of jobs whose tasks cannot wait for single tasks, or not for those of the job that they name."""
+    for spec in specs:
+        # The steps of a cron job count it as the first job.
+        yield from _without_counterparts((msgspec.structs.replace(spec, steps=()), *spec.steps)) if spec.steps else ()
+        if not needs_tasks(spec.job):
+            continue
+        try:
+            check_follower(spec.job)
+            for first in (
+                specs[-number - 1] for number, condition in spec.job.after if number < 0 and condition is TASKS
+            ):
+                name = f"the job {first.job.name}"
+                check_pair(first.job, spec.job, name)
+                check_indices(first.job, first.run.indices, spec.job, spec.run.indices, name)
+        except InputError as error:
+            yield error.at(field=f"{spec.place}.after")
 
 
 def _mapping(entry: object) -> Mapping[str, object]:

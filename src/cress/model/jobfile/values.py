@@ -438,7 +438,8 @@ def condition(value: object) -> Condition:
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         raise InputError(
-            f"{shown(value)} is not a condition", hint="ok: it succeeded; any: it is over; failed: a task of it failed"
+            f"{shown(value)} is not a condition",
+            hint="ok: it succeeded; any: it is over; failed: a task of it failed; tasks: each task after the same one",
         )
     return Condition(text)
 
