@@ -24,6 +24,11 @@ class Given(NamedTuple):
         return f"--{self.option.name}"
 
 
+def values_of(given: Iterable[Given]) -> dict[str, str]:
+    """Return the values of options by name; the last of several counts."""
+    return {one.option.name: one.value for one in given}
+
+
 def parse(
     words: Sequence[str],
     table: Iterable[Option],

@@ -12,7 +12,7 @@ import msgspec
 from cress.model.errors import InputError, InputErrors
 from cress.model.whole_numbers import whole_number
 from cress.slurm.arrays import Array, parse_array
-from cress.slurm.command_line import Given, notes, refused
+from cress.slurm.command_line import Given, notes, refused, values_of
 from cress.slurm.dependencies import Dependency, parse_dependency
 from cress.slurm.moments import read_begin, read_deadline
 from cress.slurm.nodelist import expanded
@@ -78,7 +78,7 @@ class Translated(NamedTuple):
 def read_request(given: Sequence[Given], now: float) -> SlurmRequest:
     """Return the request of the options at a time; the last of several counts. Raises InputError with all mistakes."""
     errors = refused(given)
-    request = SlurmRequest({one.option.name: one.value for one in given}, notes=notes(given))
+    request = SlurmRequest(values_of(given), notes=notes(given))
     last = {one.option.name: one for one in given}
 
     def read(name: str, reader: Callable[[str], _T]) -> _T | None:

@@ -12,7 +12,7 @@ from cress.cli.slurm.rows import FIELDS, JobRow, field, named, rows_of
 from cress.cli.slurm.tables import TextColumn
 from cress.model.errors import InputError
 from cress.slurm.arrays import job_words, parse_job
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 from cress.slurm.jobs import job_name
 from cress.slurm.moments import read_moment
 
@@ -68,7 +68,7 @@ OPTIONS = (
 def sacct(_name: str, words: Sequence[str]) -> int:
     """Print the accounting of jobs."""
     given, _ = parse(words, OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     if "helpformat" in values:
         print(" ".join(sorted(FIELDS)))
         return 0
@@ -93,7 +93,7 @@ STAT_OPTIONS = (
 def sstat(name: str, words: Sequence[str]) -> int:
     """Print the running steps of jobs. Their usage is measured when a task ends, so most cells are empty until then."""
     given, rest = parse(words, STAT_OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     if "helpformat" in values:
         print(" ".join(sorted(FIELDS)))
         return 0

@@ -8,7 +8,7 @@ from cress.cli.slurm.common import center, site, user_of
 from cress.cli.slurm.queue import option
 from cress.model.errors import InputError
 from cress.model.whole_numbers import whole_number
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 
 OPTIONS = (
     option("associations", "s"),
@@ -44,7 +44,7 @@ USUAL = {
 def sacctmgr(_name: str, words: Sequence[str]) -> int:
     """Print users, accounts, associations, clusters or qos."""
     given, rest = parse(words, OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     if len(rest) < 2 or rest[0].lower() not in ("show", "list") or rest[1].lower() not in ENTITIES:
         raise InputError(
             f"{' '.join(rest[:2]) or 'nothing'!r} is not supported",

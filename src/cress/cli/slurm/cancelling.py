@@ -10,7 +10,7 @@ from cress.cli.slurm.queue import VALUE, option, states_named
 from cress.cli.slurm.rows import elements_of, named, rows_of
 from cress.model.errors import InputError
 from cress.slurm.arrays import JobName, job_words, parse_job
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 from cress.slurm.jobs import job_name
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ MOST = 1000
 def scancel(name: str, words: Sequence[str]) -> int:
     """Cancel jobs by id or by filter."""
     given, rest = parse(words, OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     wanted = [parse_job(word) for text in rest for word in job_words(text)]
     if not wanted and not any(option in values for option in FILTERS):
         raise InputError("No job identification provided", hint="scancel 12, scancel --user=NAME, scancel --name=NAME")

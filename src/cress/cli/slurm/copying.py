@@ -10,7 +10,7 @@ from cress.cli.slurm.layout import find_allocation, ranks_of, step_number
 from cress.cli.slurm.queue import VALUE, option
 from cress.model.errors import InputError
 from cress.slurm.arrays import parse_job
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 
 # What a node runs: the destination, the name of the file for a folder, "force" or "", the mode, the size, and the times
 # of access and of the last change, or "". In a folder that others may write to, `set -C` follows no link of theirs.
@@ -48,7 +48,7 @@ def sbcast(name: str, words: Sequence[str]) -> int:
     from cress.cli.slurm.running import RunningStep, run_step
 
     given, files = parse(words, OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     if len(files) != 2:
         raise InputError("a file and its destination are needed", hint="sbcast program /tmp/program")
     source, to = Path(files[0]), files[1]

@@ -11,7 +11,7 @@ from cress.cli.slurm.queue import VALUE, option
 from cress.cli.slurm.tables import columns_of_names, printed, widths
 from cress.model.errors import InputError
 from cress.model.units import closest
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 from cress.slurm.nodelist import compressed, expanded
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def letters(names: str) -> str:
 def sinfo(_name: str, words: Sequence[str]) -> int:
     """Print the partitions and the states of their nodes."""
     given, _ = parse(words, OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     single, long = "Node" in values, "long" in values
     usual = (LONG_NODES if long else NODES) if single else "%9P %.5a %.10l %.16F %N" if "summarize" in values else (
         LONG if long else USUAL

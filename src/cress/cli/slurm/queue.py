@@ -14,7 +14,7 @@ from cress.cli.slurm.tables import TextColumn, columns_of_names, printed, widths
 from cress.model.errors import InputError
 from cress.model.whole_numbers import whole_number
 from cress.slurm.arrays import job_words, parse_job
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 from cress.slurm.jobs import job_name
 from cress.slurm.option_table import Fate, Option, Takes
 
@@ -124,7 +124,7 @@ _OF_TASKS = frozenset("DNRnB")
 def squeue(_name: str, words: Sequence[str]) -> int:
     """Print the jobs that wait or run."""
     given, rest = parse(words, OPTIONS, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     if rest:
         raise InputError(f"unknown argument {rest[0]!r}", hint="squeue --jobs=12")
     columns = _columns(values)

@@ -12,12 +12,18 @@ from cress.cli.slurm.rows import FIELDS, JobRow, named, rows_of
 from cress.cli.slurm.tables import printed, widths
 from cress.model.errors import InputError
 from cress.slurm.arrays import parse_job
-from cress.slurm.command_line import parse
+from cress.slurm.command_line import parse, values_of
 from cress.slurm.moments import read_moment
+from cress.slurm.option_table import Option
 from cress.slurm.values import memory_text, time_text
 
 if TYPE_CHECKING:
     from cress.client import Client
+
+
+def _usual(noheader: str) -> tuple[Option, ...]:
+    """Return the options that ``sprio`` and ``sshare`` share; the letter of ``--noheader`` differs."""
+    return option("noheader", noheader), option("clusters", "M", VALUE), option("verbose", "v")
 
 
 def sprio(_name: str, words: Sequence[str]) -> int:
@@ -26,16 +32,14 @@ def sprio(_name: str, words: Sequence[str]) -> int:
         option("jobs", "j", VALUE),
         option("user", "u", VALUE),
         option("partition", "p", VALUE),
-        option("noheader", "h"),
+        *_usual("h"),
         option("long", "l"),
         option("norm", "n"),
         option("weights", "w"),
         option("format", "o", VALUE),
         option("sort", "S", VALUE),
-        option("clusters", "M", VALUE),
-        option("verbose", "v"),
     )
-    values = {one.option.name: one.value for one in parse(words, options, mixed=True)[0]}
+    values = values_of(parse(words, options, mixed=True)[0])
     letters = {**LETTERS, "r": LETTERS["P"], "Y": LETTERS["Q"], "i": LETTERS["i"]}
     heads = {"i": "JOBID", "r": "PARTITION", "u": "USER", "Y": "PRIORITY", "j": "NAME", "o": "ACCOUNT", "n": "QOS"}
     text = values.get("format") or "%.15i %9r %.8u %.10Y"
@@ -59,16 +63,14 @@ def sshare(_name: str, words: Sequence[str]) -> int:
         option("accounts", "A", VALUE),
         option("all", "a"),
         option("users", "u", VALUE),
-        option("noheader", "n"),
+        *_usual("n"),
         option("parsable", "p"),
         option("parsable2", "P"),
         option("long", "l"),
         option("format", "o", VALUE),
-        option("clusters", "M", VALUE),
         option("Users", "U"),
-        option("verbose", "v"),
     )
-    values = {one.option.name: one.value for one in parse(words, options, mixed=True)[0]}
+    values = values_of(parse(words, options, mixed=True)[0])
     wanted = {word for word in values.get("accounts", "").split(",") if word}
     with center() as client:
         groups = client.groups().groups
@@ -178,13 +180,13 @@ def sreport(_name: str, words: Sequence[str]) -> int:
         option("noheader", "n"),
         option("parsable", "p"),
         option("parsable2", "P"),
-        option("all_clusters", "a"),
+        option("all-clusters", "a"),
         option("tres", "T", VALUE),
         option("quiet", "Q"),
         option("verbose", "v"),
     )
     given, rest = parse(words, options, mixed=True)
-    values = {one.option.name: one.value for one in given}
+    values = values_of(given)
     plain = [word.lower() for word in rest if "=" not in word]
     pairs = {key.lower(): value for key, _, value in (word.partition("=") for word in rest if "=" in word)}
     known = (

@@ -22,7 +22,7 @@ from cress.cli.slurm.layout import (
 )
 from cress.model.errors import InputError
 from cress.model.whole_numbers import whole_number
-from cress.slurm.command_line import Given, parse, without_components
+from cress.slurm.command_line import Given, parse, values_of, without_components
 from cress.slurm.jobs import SlurmRequest, read_request
 from cress.slurm.nodelist import compressed, expanded
 from cress.slurm.option_table import STEP
@@ -34,7 +34,7 @@ PAUSE, NOTE_AFTER = 0.1, 2.0
 def srun(name: str, words: Sequence[str]) -> int:
     """Run a command as the tasks of a step, or of a new job."""
     given, command = parse(words, STEP)
-    if "mpi" in (on := {one.option.name: one.value for one in given}) and on["mpi"] == "list":
+    if "mpi" in (on := values_of(given)) and on["mpi"] == "list":
         print("MPI plugin types are...\n\tnone")
         return 0
     if not command:
