@@ -57,17 +57,22 @@ class Forward:
         self._estimates = estimates
         self._patient = patient
         # The number of sets that are left for a job, the jobs that wait for a set, the number of jobs that are left of
-        # it, and the sets that a job is in.
-        self._unmet = {job: len(sets) for job, sets in after.items()}
+        # it, and the sets that a job is in. The scheduler does not know jobs that have ended.
+        self._unmet = {job: 0 for job in after}
         self._behind: dict[frozenset[int], list[int]] = {}
+        self._left = {others: len(others & core.jobs.keys()) for sets in after.values() for others in sets}
         for job, sets in after.items():
             for others in sets:
-                self._behind.setdefault(others, []).append(job)
-        self._left = {others: len(others) for others in self._behind}
+                if self._left[others]:
+                    self._unmet[job] += 1
+                    self._behind.setdefault(others, []).append(job)
         self._sets: dict[int, list[frozenset[int]]] = {}
         for others in self._behind:
             for other in others:
                 self._sets.setdefault(other, []).append(others)
+        # Nothing is left to wait for: the center is about to say so.
+        if freed := [JobAfter(job) for job, left in self._unmet.items() if not left and job in core.jobs]:
+            core.observe(core.now, freed)
         self._ends = [(self._end(attempt), attempt.id) for attempt in core.attempts.values()]
         heapify(self._ends)
         # The present end of each; what was told to stop has a new one, and its old entry in the heap is void.

@@ -40,6 +40,8 @@ def _sentence(veto: Veto) -> str:
         template = _NO_ROOM_AMONG
     elif veto.kind is Verdict.NO_ROOM_TOGETHER and not veto.lacking:
         template = _ROOM_FOR_SOME
+    elif veto.kind is Verdict.NO_ROOM_TOGETHER and veto.clauses:
+        template = _NO_ROOM_FOR_ALL
     told = (template + with_ + " ({counts})" * bool(added)).format(
         group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
         bounded=veto.bounded,
@@ -131,8 +133,10 @@ def _nodes(count: int) -> str:
 _ORDINALS = ("first", "second", "third")
 # For NO_ROOM, if clauses exclude some of the nodes.
 _NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
-# For NO_ROOM_TOGETHER, if no node lacks anything for one task.
-_ROOM_FOR_SOME = "not enough nodes have enough free for all tasks of the {whole}; there is room for some of them only"
+# For NO_ROOM_TOGETHER, if the counts of clauses also say what nodes lack.
+_NO_ROOM_FOR_ALL = "not enough nodes have enough free for all tasks of the {whole}"
+# The same, if no node lacks anything for one task.
+_ROOM_FOR_SOME = f"{_NO_ROOM_FOR_ALL}; there is room for some of them only"
 _SENTENCES = {
     Verdict.PLACED: "job {job} was placed",
     Verdict.HELD: "held until it is released (cress release {job})",
@@ -171,7 +175,7 @@ _SENTENCES = {
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} {lacking}",
     Verdict.NO_NODE: "every node that could run job {job} is closed to new tasks ({closed})",
-    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the {whole}; of {nodes} {lacking}",
+    Verdict.NO_ROOM_TOGETHER: f"{_NO_ROOM_FOR_ALL}; of {{nodes}} {{lacking}}",
     Verdict.RESERVED_AHEAD: "{reserved}",
     Verdict.NO_GAP: "job {job} is longer than every gap between repetitions of {reservations} ({gap} at most)",
     Verdict.OWED: (
