@@ -499,8 +499,8 @@ SITUATIONS = [
         starts_as_a_whole,
         Verdict.AS_WHOLE,
         (
-            "job 3 starts together with job 2 of group default: not enough nodes have enough free for all tasks of the "
-            "service; of 3 nodes 1 lacks cpu"
+            "all tasks of the service start together: not enough nodes have enough free for all tasks of the service; "
+            "of 3 nodes 1 lacks cpu"
         ),
     ),
     (
@@ -525,7 +525,7 @@ def test_the_sentence(situation: Callable[[], World], kind: Verdict, golden: str
     veto = world.veto("waits")
     assert veto.kind is kind
     assert world.why("waits") == golden
-    assert (veto.job, veto.group) == (world.ids["waits"], world.state("waits").group.name)
+    assert (veto.job, veto.group) == (world.state("waits").job.counted_as, world.state("waits").group.name)
     assert veto.never is (kind in (Verdict.NEVER, Verdict.NEVER_SATISFIED))
 
 

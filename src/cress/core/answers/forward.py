@@ -58,7 +58,7 @@ class Forward:
         self._patient = patient
         # The number of sets that are left for a job, the jobs that wait for a set, the number of jobs that are left of
         # it, and the sets that a job is in. The scheduler does not know jobs that have ended.
-        self._unmet = {job: 0 for job in after}
+        self._unmet = dict.fromkeys(after, 0)
         self._behind: dict[frozenset[int], list[int]] = {}
         self._left = {others: len(others & core.jobs.keys()) for sets in after.values() for others in sets}
         for job, sets in after.items():

@@ -144,7 +144,7 @@ _SENTENCES = {
     Verdict.AFTER: "waiting for {blocker} to end",
     Verdict.BACKOFF: "a task of job {job} failed and is retried {later}",
     Verdict.TOGETHER: "job {job} starts again on one node with {blocker}",
-    Verdict.AS_WHOLE: "job {job} starts together with {blocker}",
+    Verdict.AS_WHOLE: "all tasks of the service start together",
     Verdict.MOVING: (
         "{blocker}, which depends on job {job}, is being stopped on {places}; then both start on another node"
     ),
