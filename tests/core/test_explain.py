@@ -525,7 +525,7 @@ def test_the_sentence(situation: Callable[[], World], kind: Verdict, golden: str
     veto = world.veto("waits")
     assert veto.kind is kind
     assert world.why("waits") == golden
-    assert (veto.job, veto.group) == (world.state("waits").job.counted_as, world.state("waits").group.name)
+    assert (veto.job, veto.group) == (world.ids["waits"], world.state("waits").group.name)
     assert veto.never is (kind in (Verdict.NEVER, Verdict.NEVER_SATISFIED))
 
 
@@ -610,7 +610,7 @@ def test_a_job_of_which_nothing_waits_has_no_veto() -> None:
 
 def test_a_veto_is_data() -> None:
     assert beside_a_reservation().veto("waits") == Veto(
-        kind=Verdict.RESERVED, job=3, group="g", nodes=1, behind=2, behind_group="g"
+        kind=Verdict.RESERVED, job=3, group="g", nodes=1, behind=2, behind_group="g", shown=3, behind_shown=2
     )
 
 

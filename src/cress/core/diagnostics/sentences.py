@@ -21,7 +21,7 @@ def _with_whom(veto: Veto) -> str:
         return ""
     several = len(veto.together) > 1
     jobs = f"job{'s' if several else ''} {' and '.join(map(str, veto.together))}"
-    depend = f"which depend{'' if several else 's'} on job {veto.job}"
+    depend = f"which depend{'' if several else 's'} on job {veto.shown}"
     if veto.beside:
         return f"on {veto.together_on}, beside {jobs}, {depend}: "
     runs = f" and run{'' if several else 's'} on {veto.together_on}" if veto.together_on else ""
@@ -31,7 +31,7 @@ def _with_whom(veto: Veto) -> str:
 def _sentence(veto: Veto) -> str:
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
         return "; ".join(("every node is closed to new tasks", *say_busy(veto.overloaded)))
-    blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
+    blocker = f"job {veto.behind_shown} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     counts = _counts(veto)
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
@@ -56,7 +56,7 @@ def _sentence(veto: Veto) -> str:
         bound=" and ".join(veto.bound),
         licences=too_few(veto.at_bound, never=veto.never),
         reached="".join(map(_running, veto.at_bound)),
-        job=veto.job,
+        job=veto.shown,
         whole=veto.whole,
         user="".join(found.user for found in veto.at_bound),
         most="".join(str(found.most) for found in veto.at_bound),

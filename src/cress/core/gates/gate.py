@@ -15,11 +15,11 @@ Found = TypeVar("Found")
 
 def veto_of(job: JobEntry, kind: Verdict, behind: JobEntry | None = None, **told: Any) -> Veto:
     """Return the reason of a kind why a job waits, ``behind`` another one if that is the reason; ``told`` are further
-    fields of it. Tasks of a service or database are told by its id, which people know.
+    fields of it.
     """
     if behind is not None:
-        told |= {"behind": behind.job.counted_as, "behind_group": behind.group.name}
-    return Veto(kind=kind, job=job.job.counted_as, group=job.group.name, **told)
+        told |= {"behind": behind.job.id, "behind_shown": behind.job.counted_as, "behind_group": behind.group.name}
+    return Veto(kind=kind, job=job.job.id, shown=job.job.counted_as, group=job.group.name, **told)
 
 
 class Gate(ABC, Generic[Found]):
