@@ -192,6 +192,25 @@ def test_the_start_of_a_job_is_foretold_from_the_ends_of_those_before_it() -> No
     assert hours == {second: 1, third: 2, last: 1}, (load, big, tail, unknown)
 
 
+def test_the_start_of_a_job_that_waits_for_times_is_foretold() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(cpus=4, time_limit=2 * HOUR))
+    early, late, held, outside = world.submit(
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"),)),
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"), WaitFor("time", "3h"))),
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"),), hold=True),
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"), WaitFor("path", "/x"))),
+    )
+    world.run_all()
+    found = foretold(Machine.restore(world.machine.export()), EndsBy.LIMIT, lambda: True)
+    told = {
+        number: (round((one.start or 0) / HOUR), round(one.least / HOUR), one.because) for number, one in found.items()
+    }
+    # The first one has its time before it has room, and no end lets the other one start.
+    assert told == {early: (2, 1, 1), late: (3, 3, None)}, (held, outside)
+
+
 def test_jobs_after_the_same_dag_share_one_set_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.join("n1")

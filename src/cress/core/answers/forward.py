@@ -7,7 +7,7 @@ submitted. What has no known end never ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -22,11 +22,12 @@ from cress.model.times import NEVER
 # The number of moments after which a run gives up.
 MOST_MOMENTS = 20_000
 NOTHING: Mapping[int, Sequence[frozenset[int]]] = {}
+NO_TIMES: Mapping[int, int] = {}
 
 
 class Forecast(NamedTuple):
-    """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job whose end came
-    just before; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``;
+    """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job that ended at this
+    moment, ``None`` if none did; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``;
     it is empty if there is no such group. It does not start before ``least``, whatever others do.
     """
 
@@ -40,8 +41,8 @@ class Forecast(NamedTuple):
 class Forward:
     """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
 
-    ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set. It
-    gives up when ``patient`` says no.
+    ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set. ``at``
+    has those that wait for a time (µs). It gives up when ``patient`` says no.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Forward:
         estimates: dict[int, RunEstimate],
         patient: Callable[[], bool] = lambda: True,
         after: Mapping[int, Sequence[frozenset[int]]] = NOTHING,
+        at: Mapping[int, int] = NO_TIMES,
     ) -> None:
         self._core = core
         self._by = by
@@ -70,6 +72,8 @@ class Forward:
         for others in self._behind:
             for other in others:
                 self._sets.setdefault(other, []).append(others)
+        # The next one is the last.
+        self._later = sorted(((time, job) for job, time in at.items()), reverse=True)
         # Nothing is left to wait for: the center is about to say so.
         if freed := [JobAfter(job) for job, left in self._unmet.items() if not left and job in core.jobs]:
             core.observe(core.now, freed)
@@ -101,7 +105,7 @@ class Forward:
 
         note(self._decide())
         for _ in range(MOST_MOMENTS):
-            now = min(self._next_end(), core.next_wakeup() or NEVER)
+            now = min(self._next_end(), core.next_wakeup() or NEVER, self._later[-1][0] if self._later else NEVER)
             if now >= NEVER or not wanted or not self._patient():
                 break
             ended = []
@@ -109,9 +113,9 @@ class Forward:
                 ended.append(heappop(self._ends)[1])
                 del self._due[ended[-1]]
             of = [core.attempts[number].job.job.id for number in ended]
-            because = of[-1] if of else because
+            because = of[-1] if of else None
             core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
-            if released := self._released(of):
+            if released := [*self._released(of), *self._whose_time_has_come(now)]:
                 core.observe(now, released)
             note(self._decide(now))
             wanted &= core.jobs.keys()
@@ -130,6 +134,13 @@ class Forward:
                     if not self._unmet[job] and job in self._core.jobs:
                         found.append(JobAfter(job))
         return found
+
+    def _whose_time_has_come(self, now: int) -> Iterator[JobAfter]:
+        """Yield the events that let jobs start that waited for a time until now."""
+        while self._later and self._later[-1][0] <= now:
+            _, job = self._later.pop()
+            if job in self._core.jobs:
+                yield JobAfter(job)
 
     def _next_end(self) -> int:
         """Return the time of the next end; entries that a stop has replaced are dropped."""
