@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from tests.center.program import Center, eventually
 
 def test_a_waiting_job_is_explained(center: Center) -> None:
     with center.executor("n1") as n1:
-        running = center.submit(name="one", resource="<3, 1G>", time_limit="1h")
+        running = center.submit(name="one", resource="<3, 1G>", time_limit="1h", files=["https://data.example/a"])
         (launch,) = n1.launches()
+        # It takes a node to itself, and its program may begin much later.
+        early = center.get(f"/v1/jobs/{running}/explanation")
+        assert re.fullmatch(r"its program has not begun: n1 has been fetching its files for \S+s", early["starting"])
         n1.started(launch.attempt)
         eventually(lambda: center.get(f"/v1/jobs/{running}")["started"])
         waiting = center.submit(name="two", resource="<2, 1G>")
@@ -36,7 +40,8 @@ def test_a_waiting_job_is_explained(center: Center) -> None:
         ]  # fmt: skip
         # Nothing of this has happened.
         assert center.get("/v1/state")["jobs_waiting"] == 1
-        assert center.get(f"/v1/jobs/{running}/explanation")["reason"] == ""
+        begun = center.get(f"/v1/jobs/{running}/explanation")
+        assert (begun["reason"], begun.get("starting", "")) == ("", "")
 
 
 def test_a_job_that_does_not_exist_is_not_found(center: Center) -> None:

@@ -43,6 +43,14 @@ def test_a_change_of_the_job_names_its_command(
     assert command_of(replace(JOB, **job), found, Remedy(kind, "", change)) == command
 
 
+def test_an_ended_job_has_run_and_does_not_run() -> None:
+    found = ExplanationView(job=12, reason="", kind="", starting="its program has not begun: n1 was told to start it")
+    ended = dict(explain._facts(replace(JOB, state="succeeded", started=1.0, ended=5.0), found, 9.0))
+    assert ended["Ran"].endswith("for 4.0s")
+    runs = dict(explain._facts(replace(JOB, state="running", started=1.0), found, 9.0))
+    assert (runs["Runs"][-8:], runs["Starting"]) == ("for 8.0s", found.starting)
+
+
 def test_what_others_wrote_does_not_command_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -499,8 +499,8 @@ SITUATIONS = [
         starts_as_a_whole,
         Verdict.AS_WHOLE,
         (
-            "job 3 starts together with job 2 of group default: not enough nodes have enough free for all tasks of the "
-            "service; of 3 nodes 1 lacks cpu"
+            "all tasks of the service start together: not enough nodes have enough free for all tasks of the service; "
+            "of 3 nodes 1 lacks cpu"
         ),
     ),
     (
@@ -610,7 +610,7 @@ def test_a_job_of_which_nothing_waits_has_no_veto() -> None:
 
 def test_a_veto_is_data() -> None:
     assert beside_a_reservation().veto("waits") == Veto(
-        kind=Verdict.RESERVED, job=3, group="g", nodes=1, behind=2, behind_group="g"
+        kind=Verdict.RESERVED, job=3, group="g", nodes=1, behind=2, behind_group="g", shown=3, behind_shown=2
     )
 
 

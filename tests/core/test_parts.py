@@ -182,6 +182,15 @@ WAITING = [
             "nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places"
         ),
     ),
+    # Nodes are counted once, although one lacks cores and others do not satisfy the clause.
+    (
+        [job("driver").cpu(2), job("workers").cpu(2).tasks(2).requires("Fast = True")],
+        [job("a").cpu(3)],
+        (
+            "not enough nodes have enough free for all tasks of the gang (of 3 nodes 2 do not satisfy Fast = True; "
+            "1 lacks cpu); part workers: 0 of 2 places"
+        ),
+    ),
 ]
 
 

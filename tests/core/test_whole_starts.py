@@ -43,7 +43,7 @@ def test_they_wait_for_room_for_all() -> None:
     assert made.jobs_running() == ["other"]
     assert made.why("w2") == "not enough nodes have enough free for all tasks of the service; of 3 nodes 1 lacks cpu"
     assert made.veto("w3").kind is Verdict.AS_WHOLE
-    assert made.why("w3").startswith("job 3 starts together with job 2 of group default: not enough nodes")
+    assert made.why("w3").startswith("all tasks of the service start together: not enough nodes")
     made.finish("other")
     assert sorted(where(made, members)) == ["n1", "n2", "n3"]
 

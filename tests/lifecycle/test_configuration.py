@@ -86,7 +86,10 @@ def test_tasks_go_on_with_other_options(world: World) -> None:
         ({"options": {"term": 90 * SECOND}}, "term cannot change while the center runs (start it with --option term="),
         ({"options": {"accounting": "dominant"}}, "counted with accounting=cpu"),
         ({"options": {"grace": 9 * SECOND}, "groups": ()}, "groups with live jobs would be removed: a"),
-        ({"licences": (("x", 1),), "groups": (group("b", 1),)}, "groups with live jobs would be removed: a"),
+        (
+            {"licences": (("x", 1),), "groups": (group("b", 1),)},
+            "would be removed: a (move their jobs to another group: --move a=NAME)",
+        ),
     ],
 )
 def test_what_is_refused_changes_nothing(world: World, change: dict[str, Any], sentence: str) -> None:

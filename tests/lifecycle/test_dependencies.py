@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cress.center.committing.expected_starts import ExpectedStarts
-from cress.core.answers.forward import Forecast
+from cress.core.answers.forward import Forecast, Forward
 from cress.core.openings import EndsBy
 from cress.lifecycle import foretelling
 from cress.lifecycle.foretelling import foretold, resumes
@@ -306,6 +306,25 @@ def test_the_start_of_a_job_is_foretold_from_the_ends_of_those_before_it() -> No
     assert hours == {second: 1, third: 2, last: 1}, (load, big, tail, unknown)
 
 
+def test_the_start_of_a_job_that_waits_for_times_is_foretold() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(cpus=4, time_limit=2 * HOUR))
+    early, late, held, outside = world.submit(
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"),)),
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"), WaitFor("time", "3h"))),
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"),), hold=True),
+        job(cpus=1, time_limit=HOUR, wait_for=(WaitFor("time", "1h"), WaitFor("path", "/x"))),
+    )
+    world.run_all()
+    found = foretold(Machine.restore(world.machine.export()), EndsBy.LIMIT, lambda: True)
+    told = {
+        number: (round((one.start or 0) / HOUR), round(one.least / HOUR), one.because) for number, one in found.items()
+    }
+    # The first one has its time before it has room, and no end lets the other one start.
+    assert told == {early: (2, 1, 1), late: (3, 3, None)}, (held, outside)
+
+
 def test_jobs_after_the_same_dag_share_one_set_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.join("n1")
@@ -321,6 +340,16 @@ def test_jobs_after_the_same_dag_share_one_set_of_its_steps(monkeypatch: pytest.
     starts = foretold(twin, EndsBy.LIMIT, lambda: True)
     assert [(number, round((found.start or 0) / HOUR)) for number, found in starts.items()] == [
         (steps[2], 1), *((number, 2) for number in behind[:3]),
+    ]  # fmt: skip
+    # A job that is over for the scheduler holds nobody up: between two slices of a step a dag may have no step left.
+    ended = 99
+    after_ended: dict[int, tuple[frozenset[int], ...]] = {
+        behind[0]: (frozenset(), frozenset([ended])), behind[1]: (frozenset([ended, steps[0]]),),
+    }  # fmt: skip
+    core = Machine.restore(world.machine.export()).core
+    found_starts = Forward(core, EndsBy.LIMIT, {}, after=after_ended).until_starts(behind[:2])
+    assert [(number, round((found.start or 0) / HOUR)) for number, found in found_starts.items()] == [
+        (behind[0], 0), (behind[1], 1),
     ]  # fmt: skip
     monkeypatch.setattr(foretelling, "MOST_DEPENDENCIES", 5)
     assert list(dict(foretelling._dependencies(world.machine, behind))) == list(behind[:2])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
+from cress.lifecycle.explaining import explained_group, explained_node
 from cress.lifecycle.inputs import Drain, NodeDead, Scale, Submit
 from cress.model.events import GroupsApplied, NodeCordoned, Outcome
 from cress.model.family import Service
@@ -14,7 +17,7 @@ from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.lifecycle.builders import after, ended, group, job, launched, resolve
-from tests.lifecycle.kept import Site, service, waits_for_restart
+from tests.lifecycle.kept import Site, database, service, waits_for_restart
 
 
 def test_a_service_has_a_member_for_each_task_and_they_go_apart() -> None:
@@ -352,3 +355,17 @@ def test_members_keep_the_group_that_its_family_is_moved_to() -> None:
     site.scale(number, 2)
     assert {member.job.group for member in site.members(number).values()} == {"b"}
     assert isinstance(site.machine.families[number].job.plan, Service)
+
+
+def test_reasons_name_a_service_by_its_own_number() -> None:
+    site = Site("n1", cpus=2)
+    first = site.begin(service(3))
+    then = site.begin(database())
+    assert site.machine.reason(then) == f"task 0: the policy of group default puts job {first} first"
+    told = explained_group(site.machine, "default")
+    node = explained_node(site.machine, "n1")
+    assert told is not None
+    numbers = {
+        int(found) for each in (told, node) for one in each.reasons for found in re.findall(r"job (\d+)", one.text)
+    }
+    assert numbers == {first, then}

@@ -328,11 +328,12 @@ def checking_groups(core: Books, event: GroupsApplied) -> Iterator[None]:
     if above:
         raise InputError(
             f"groups with live jobs would have groups below them: {', '.join(above)}",
-            hint="say to which group their jobs move",
+            hint=f"move their jobs to another group: --move {above[0]}=NAME",
         )
     if homeless:
         raise InputError(
-            f"groups with live jobs would be removed: {', '.join(homeless)}", hint="say to which group their jobs move"
+            f"groups with live jobs would be removed: {', '.join(homeless)}",
+            hint=f"move their jobs to another group: --move {homeless[0]}=NAME",
         )
 
 

@@ -57,7 +57,7 @@ class Reasons:
         running = job.still_running()
         return msgspec.structs.replace(
             veto,
-            together=tuple(dict.fromkeys(other.job.id for other, _ in job.unit())),
+            together=tuple(dict.fromkeys(other.job.counted_as for other, _ in job.unit())),
             together_on=core.cluster.names[running[0].node] if running else "",
             beside=job.upcoming in job.foreseen.homes,
         )

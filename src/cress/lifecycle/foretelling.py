@@ -12,6 +12,7 @@ from cress.core.jobs import JobEntry
 from cress.core.openings import EndsBy
 from cress.lifecycle.context import Context
 from cress.lifecycle.explaining import estimates
+from cress.lifecycle.jobs.awaited_times import time_of
 from cress.lifecycle.tables.family_rows import Family
 from cress.model.job import Condition, JobType
 from cress.model.times import NEVER
@@ -34,10 +35,12 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     # Tasks that are retried after a pause, or wait for those of another job, do not wait for room yet.
     waiting = list(islice((number for number, job in core.jobs.items() if job.waiting or job.later), MOST_JOBS))
     known: dict[object, int] = {}
-    least = {number: _not_before(core.books, core.jobs[number], known) - now for number in waiting}
-    forward = Forward(
-        core, by, estimates(context), patient, dict(_dependencies(context, waiting)), context.behind_tasks
-    )
+    at = dict(_times(context, waiting))
+    least = {
+        number: max(_not_before(core.books, core.jobs[number], known), at.get(number, now)) - now for number in waiting
+    }
+    dependencies = dict(_dependencies(context, waiting))
+    forward = Forward(core, by, estimates(context), patient, dependencies, context.behind_tasks, at)
     starts = forward.until_starts(waiting)
     return {
         job: found._replace(start=found.start - now, least=least[job])
@@ -109,6 +112,14 @@ def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[in
                 known[other] = frozenset([other] if family is None else _unfinished(context, family))
         else:
             yield number, [others for other, _ in unmet if (others := known[other])]
+
+
+def _times(context: Context, waiting: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the jobs that wait for nothing but times (``wait_for``), each with the last of them (µs), from now on."""
+    for number in waiting:
+        job = context.jobs.get(number)
+        if job is not None and job.awaits and not (job.unmet or job.awaits_outside):
+            yield number, max(context.now, *(time_of(context, job, thing) for thing in job.awaits))
 
 
 def _unfinished(context: Context, family: Family) -> Iterator[int]:

@@ -402,7 +402,7 @@ class ExplanationView(View, frozen=True):
     the ``reason`` is empty. If a task runs, ``chosen`` says why its node was chosen, as far as the decision tells, and
     ``best`` are the best nodes for it now, if it did not run yet. ``ended`` are the latest attempts that were
     preempted, lost or failed, newest first. ``late`` says how late the job is or was. ``kind`` is that of the reason:
-    the anchor of its row in docs/waiting.md.
+    the anchor of its row in docs/waiting.md. ``starting`` says what a node does for a task whose program has not begun.
     """
 
     job: int
@@ -416,6 +416,7 @@ class ExplanationView(View, frozen=True):
     ended: tuple[EndedView, ...] = ()
     late: str = ""
     kind: str = ""
+    starting: str = ""
 
 
 class GroupExplanationView(View, frozen=True):

@@ -16,7 +16,7 @@ from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob
 from cress.center.leader.explaining import Explainer
-from cress.center.views.explanation import explanation_view, findings, late_by
+from cress.center.views.explanation import explanation_view, findings, late_by, starting
 from cress.center.views.families import reason_of, reason_of_job
 from cress.center.views.history_of_attempts import ended_views
 from cress.center.views.jobs import why_chosen
@@ -83,7 +83,9 @@ async def _with_tasks(
         chosen = why_chosen(running[0].chosen, running[0].kept)
         best = await explainer.placed(running[0].id)
     ended = await ended_views(committer, job)
-    return msgspec.structs.replace(view, chosen=chosen, best=best, ended=ended, late=late_by(committer, job))
+    return msgspec.structs.replace(
+        view, chosen=chosen, best=best, ended=ended, late=late_by(committer, job), starting=starting(committer, running)
+    )
 
 
 @router.answers(cluster_calls.EXPLAIN_GROUP)

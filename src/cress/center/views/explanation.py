@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cress.center.access.redaction import redacted
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of
 from cress.lifecycle.jobs.reasons import lasting
+from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.deadlines import deadline_of
 from cress.model.explanation import ExpectedStart, Explanation, Finding, Remedy
 from cress.model.records import JobRecord
@@ -39,6 +40,25 @@ def late_by(committer: Committer, job: AnyJob) -> str:
     return (
         f"{said}: it waited for {lasting(waited)}, and {'took' if ended else 'has taken'} {lasting(ran)} from its start"
     )
+
+
+def starting(committer: Committer, running: Sequence[LiveAttempt]) -> str:
+    """Return what the node does for the oldest task whose program has not begun; empty if all have begun."""
+    waiting = [attempt for attempt in running if not attempt.started]
+    if not waiting:
+        return ""
+    first = min(waiting, key=lambda attempt: attempt.placed)
+    node, run = committer.machine.nodes.get(first.node), committer.run(first.job)
+    fetched = () if run is None else (*("its image",) * (run.image is not None), *("its files",) * bool(run.files))
+    since = lasting(committer.clock.utc() - first.placed)
+    if node is None or not node.connected:
+        doing = f"the executor of {first.node} is not connected"
+    elif fetched:
+        doing = f"{first.node} has been fetching {' and '.join(fetched)} for {since}"
+    else:
+        doing = f"{first.node} was told to start {'it' if len(waiting) == 1 else 'one of them'} {since} ago"
+    of = f"{len(waiting):,} of {len(running):,} programs have" if len(running) > 1 else "its program has"
+    return f"{of} not begun: {doing}"
 
 
 def explanation_view(found: Explanation, sees: Callable[[int], bool]) -> ExplanationView:

@@ -7,7 +7,7 @@ submitted. What has no known end never ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -23,11 +23,12 @@ from cress.model.times import NEVER
 MOST_MOMENTS = 20_000
 NOTHING: Mapping[int, Sequence[frozenset[int]]] = {}
 NO_TASKS: Mapping[int, Sequence[int]] = {}
+NO_TIMES: Mapping[int, int] = {}
 
 
 class Forecast(NamedTuple):
-    """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job whose end came
-    just before; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``;
+    """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job that ended at this
+    moment, ``None`` if none did; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``;
     it is empty if there is no such group. It does not start before ``least``, whatever others do.
     """
 
@@ -42,8 +43,8 @@ class Forward:
     """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
 
     ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set.
-    ``behind_tasks`` has the jobs each of whose tasks starts after the same task of a job. It gives up when ``patient``
-    says no.
+    ``behind_tasks`` has the jobs each of whose tasks starts after the same task of a job. ``at`` has those that wait for
+    a time (µs). It gives up when ``patient`` says no.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Forward:
         patient: Callable[[], bool] = lambda: True,
         after: Mapping[int, Sequence[frozenset[int]]] = NOTHING,
         behind_tasks: Mapping[int, Sequence[int]] = NO_TASKS,
+        at: Mapping[int, int] = NO_TIMES,
     ) -> None:
         self._core = core
         self._by = by
@@ -61,17 +63,24 @@ class Forward:
         self._patient = patient
         self._behind_tasks = behind_tasks
         # The number of sets that are left for a job, the jobs that wait for a set, the number of jobs that are left of
-        # it, and the sets that a job is in.
-        self._unmet = {job: len(sets) for job, sets in after.items()}
+        # it, and the sets that a job is in. The scheduler does not know jobs that have ended.
+        self._unmet = dict.fromkeys(after, 0)
         self._behind: dict[frozenset[int], list[int]] = {}
+        self._left = {others: len(others & core.jobs.keys()) for sets in after.values() for others in sets}
         for job, sets in after.items():
             for others in sets:
-                self._behind.setdefault(others, []).append(job)
-        self._left = {others: len(others) for others in self._behind}
+                if self._left[others]:
+                    self._unmet[job] += 1
+                    self._behind.setdefault(others, []).append(job)
         self._sets: dict[int, list[frozenset[int]]] = {}
         for others in self._behind:
             for other in others:
                 self._sets.setdefault(other, []).append(others)
+        # The next one is the last.
+        self._later = sorted(((time, job) for job, time in at.items()), reverse=True)
+        # Nothing is left to wait for: the center is about to say so.
+        if freed := [JobAfter(job) for job, left in self._unmet.items() if not left and job in core.jobs]:
+            core.observe(core.now, freed)
         self._ends = [(self._end(attempt), attempt.id) for attempt in core.attempts.values()]
         heapify(self._ends)
         # The present end of each; what was told to stop has a new one, and its old entry in the heap is void.
@@ -100,7 +109,7 @@ class Forward:
 
         note(self._decide())
         for _ in range(MOST_MOMENTS):
-            now = min(self._next_end(), core.next_wakeup() or NEVER)
+            now = min(self._next_end(), core.next_wakeup() or NEVER, self._later[-1][0] if self._later else NEVER)
             if now >= NEVER or not wanted or not self._patient():
                 break
             ended = []
@@ -108,10 +117,10 @@ class Forward:
                 ended.append(heappop(self._ends)[1])
                 del self._due[ended[-1]]
             of = [core.attempts[number].job.job.id for number in ended]
-            because = of[-1] if of else because
+            because = of[-1] if of else None
             tasks = self._tasks_behind(ended)
             core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
-            if released := [*tasks, *self._released(of)]:
+            if released := [*tasks, *self._released(of), *self._whose_time_has_come(now)]:
                 core.observe(now, released)
             note(self._decide(now))
             wanted &= core.jobs.keys()
@@ -143,6 +152,13 @@ class Forward:
                 if job is not None and job.later.get(attempt.task) == NEVER:
                     found.append(TasksReleased(follower, (attempt.task,)))
         return found
+
+    def _whose_time_has_come(self, now: int) -> Iterator[JobAfter]:
+        """Yield the events that let jobs start that waited for a time until now."""
+        while self._later and self._later[-1][0] <= now:
+            _, job = self._later.pop()
+            if job in self._core.jobs:
+                yield JobAfter(job)
 
     def _next_end(self) -> int:
         """Return the time of the next end; entries that a stop has replaced are dropped."""

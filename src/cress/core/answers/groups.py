@@ -117,6 +117,7 @@ def _demand(
         examples.setdefault(kind, job)
     of = f"{len(waiting):,}" if len(waiting) == len(asked) else f"the first {len(asked)} of {len(waiting):,}"
     for kind, count in kinds.most_common(MOST_REASONS):
-        number = examples[kind].job.id
-        which = f"{count} of {of} waiting jobs, such as job {number}" if len(waiting) > 1 else f"job {number} waits"
-        yield Finding(kind, f"{which}: {reason(number)}")
+        example = examples[kind].job
+        which = f"{count} of {of} waiting jobs, such as job" if len(waiting) > 1 else "job"
+        waits = "" if len(waiting) > 1 else " waits"
+        yield Finding(kind, f"{which} {example.counted_as}{waits}: {reason(example.id)}")

@@ -47,19 +47,20 @@ def _kept(core: Books, f: int) -> Iterator[Finding]:
             until = time_of_day(core, claim.expected)
             yield Finding(
                 "claimed",
-                f"stopping tasks make room here for job {claim.job.job.id}{f' until {until}' if until else ''}",
+                f"stopping tasks make room here for job {claim.job.job.counted_as}{f' until {until}' if until else ''}",
             )
     for kept in core.reservations.kept:
         # Nodes that are drained are told below: when they will be empty is not known.
         if kept.rows and not kept.lasting and any(place == f for place, _ in kept.nodes):
             start = time_of_day(core, kept.start)
             yield Finding(
-                "reserved", f"it is kept free for job {kept.job.job.id}{f', which starts at {start}' if start else ''}"
+                "reserved",
+                f"it is kept free for job {kept.job.job.counted_as}{f', which starts at {start}' if start else ''}",
             )
     for job in core.waiting():
         drain = job.foreseen.drain
         if drain and drain_due(job, core.now) and any(place == f for place, _ in drain):
-            yield Finding("draining", f"it is being emptied for job {job.job.id}, which has waited long enough")
+            yield Finding("draining", f"it is being emptied for job {job.job.counted_as}, which has waited long enough")
 
 
 def _waiting(core: Books, f: int, reason: Callable[[int], str]) -> Iterator[Finding]:
@@ -82,10 +83,11 @@ def _waiting(core: Books, f: int, reason: Callable[[int], str]) -> Iterator[Find
         yield Finding("no_demand", "no job waits for a node")
         return
     for job in fits[:MOST_TOLD]:
-        yield Finding("fits", f"a task of job {job.job.id} has room here, but: {reason(job.job.id)}")
+        yield Finding("fits", f"a task of job {job.job.counted_as} has room here, but: {reason(job.job.id)}")
     for why, jobs in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_TOLD]:
-        many = f"{len(jobs)} waiting jobs, such as job {jobs[0].job.id}," if len(jobs) > 1 else f"job {jobs[0].job.id}"
-        yield Finding("no_fit", f"{many} {why}")
+        first = f"job {jobs[0].job.counted_as}"
+        who = f"{len(jobs)} waiting jobs, such as {first}," if len(jobs) > 1 else first
+        yield Finding("no_fit", f"{who} {why}")
 
 
 def _excluded(core: Books, job: JobEntry, f: int) -> str:

@@ -27,5 +27,5 @@ def rule_of(core: Books, fact: Preempt) -> str:
 def _rank(job: JobEntry) -> str:
     """Return a job with what its group orders by."""
     if job.group.spec.policy in (SchedPolicy.URGENCY, SchedPolicy.EDF):
-        return f"job {job.job.id} ({'with' if job.job.deadline else 'without'} a deadline)"
-    return f"job {job.job.id} (priority {job.job.priority})"
+        return f"job {job.job.counted_as} ({'with' if job.job.deadline else 'without'} a deadline)"
+    return f"job {job.job.counted_as} (priority {job.job.priority})"

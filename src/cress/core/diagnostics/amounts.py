@@ -29,7 +29,7 @@ def say_amount(core: Books, measure: str, amount: int) -> str:
 
 def say_bound(core: Books, job: JobEntry, bound: AtBound) -> str:
     """Return the sentence about a bound of groups, and the smallest change that would help."""
-    amount, number = partial(say_amount, core, bound.measure), job.job.id
+    amount, number = partial(say_amount, core, bound.measure), job.job.counted_as
     less = _less(amount, bound.most - bound.has)
     if bound.account:
         return (
@@ -69,7 +69,7 @@ def say_never_allowed(core: Books, job: JobEntry, bound: AtBound) -> str:
     """
     unit = "a task of job" if job.shape.size == 1 and job.job.tasks > 1 else "job"
     return (
-        f"{unit} {job.job.id} can never start, even on the empty cluster: it asks for "
+        f"{unit} {job.job.counted_as} can never start, even on the empty cluster: it asks for "
         f"{say_amount(core, bound.measure, bound.asks)}, and {say_room(core, job.group.name, bound)}; "
         f"to let it start, {', or '.join(ways_out(core, bound))}"
     )
@@ -97,7 +97,7 @@ def ways_out(core: Books, bound: AtBound) -> tuple[str, str]:
 
 def say_forbidden(core: Books, job: JobEntry, found: ForbiddenBy) -> str:
     """Return the sentence about a guarantee of others that leaves no room for a unit."""
-    amount, number = partial(say_amount, core, found.measure), job.job.id
+    amount, number = partial(say_amount, core, found.measure), job.job.counted_as
     return (
         f"job {number} asks for {amount(found.asks)} at once, beyond the quota of group {found.group} "
         f"({amount(found.quota)}), and the demand of other groups up to their quotas leaves {amount(found.left)} now; "

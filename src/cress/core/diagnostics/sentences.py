@@ -21,7 +21,7 @@ def _with_whom(veto: Veto) -> str:
         return ""
     several = len(veto.together) > 1
     jobs = f"job{'s' if several else ''} {' and '.join(map(str, veto.together))}"
-    depend = f"which depend{'' if several else 's'} on job {veto.job}"
+    depend = f"which depend{'' if several else 's'} on job {veto.shown}"
     if veto.beside:
         return f"on {veto.together_on}, beside {jobs}, {depend}: "
     runs = f" and run{'' if several else 's'} on {veto.together_on}" if veto.together_on else ""
@@ -31,7 +31,7 @@ def _with_whom(veto: Veto) -> str:
 def _sentence(veto: Veto) -> str:
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
         return "; ".join(("every node is closed to new tasks", *say_busy(veto.overloaded)))
-    blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
+    blocker = f"job {veto.behind_shown} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     counts = _counts(veto)
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
@@ -40,6 +40,8 @@ def _sentence(veto: Veto) -> str:
         template = _NO_ROOM_AMONG
     elif veto.kind is Verdict.NO_ROOM_TOGETHER and not veto.lacking:
         template = _ROOM_FOR_SOME
+    elif veto.kind is Verdict.NO_ROOM_TOGETHER and veto.clauses:
+        template = _NO_ROOM_FOR_ALL
     told = (template + with_ + " ({counts})" * bool(added)).format(
         group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
         bounded=veto.bounded,
@@ -54,7 +56,7 @@ def _sentence(veto: Veto) -> str:
         bound=" and ".join(veto.bound),
         licences=too_few(veto.at_bound, never=veto.never),
         reached="".join(map(_running, veto.at_bound)),
-        job=veto.job,
+        job=veto.shown,
         whole=veto.whole,
         user="".join(found.user for found in veto.at_bound),
         most="".join(str(found.most) for found in veto.at_bound),
@@ -131,8 +133,10 @@ def _nodes(count: int) -> str:
 _ORDINALS = ("first", "second", "third")
 # For NO_ROOM, if clauses exclude some of the nodes.
 _NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
-# For NO_ROOM_TOGETHER, if no node lacks anything for one task.
-_ROOM_FOR_SOME = "not enough nodes have enough free for all tasks of the {whole}; there is room for some of them only"
+# For NO_ROOM_TOGETHER, if the counts of clauses also say what nodes lack.
+_NO_ROOM_FOR_ALL = "not enough nodes have enough free for all tasks of the {whole}"
+# The same, if no node lacks anything for one task.
+_ROOM_FOR_SOME = f"{_NO_ROOM_FOR_ALL}; there is room for some of them only"
 _SENTENCES = {
     Verdict.PLACED: "job {job} was placed",
     Verdict.HELD: "held until it is released (cress release {job})",
@@ -141,7 +145,7 @@ _SENTENCES = {
     Verdict.AFTER_TASKS: "waiting for the same tasks of another job to succeed",
     Verdict.BACKOFF: "a task of job {job} failed and is retried {later}",
     Verdict.TOGETHER: "job {job} starts again on one node with {blocker}",
-    Verdict.AS_WHOLE: "job {job} starts together with {blocker}",
+    Verdict.AS_WHOLE: "all tasks of the service start together",
     Verdict.MOVING: (
         "{blocker}, which depends on job {job}, is being stopped on {places}; then both start on another node"
     ),
@@ -172,7 +176,7 @@ _SENTENCES = {
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} {lacking}",
     Verdict.NO_NODE: "every node that could run job {job} is closed to new tasks ({closed})",
-    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the {whole}; of {nodes} {lacking}",
+    Verdict.NO_ROOM_TOGETHER: f"{_NO_ROOM_FOR_ALL}; of {{nodes}} {{lacking}}",
     Verdict.RESERVED_AHEAD: "{reserved}",
     Verdict.NO_GAP: "job {job} is longer than every gap between repetitions of {reservations} ({gap} at most)",
     Verdict.OWED: (

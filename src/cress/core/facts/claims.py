@@ -59,7 +59,7 @@ class ClaimAppliers:
             # From now on its amounts are booked for the unit, whenever they become free.
             self._attempts.leave(victim, books.now)
             if victim.job.group is not job.group and number not in giving_back and not fact.moves:
-                victim.job.group.kept.preempted_at, victim.job.group.kept.preempted_for = books.now, job.job.id
+                victim.job.group.kept.preempted_at, victim.job.group.kept.preempted_for = books.now, job.job.counted_as
 
     def _take_out(self, fact: Claim, job: JobEntry) -> ClaimEntry:
         """Enter the claim of waiting tasks, which leave their queue."""

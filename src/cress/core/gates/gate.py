@@ -18,8 +18,8 @@ def veto_of(job: JobEntry, kind: Verdict, behind: JobEntry | None = None, **told
     fields of it.
     """
     if behind is not None:
-        told |= {"behind": behind.job.id, "behind_group": behind.group.name}
-    return Veto(kind=kind, job=job.job.id, group=job.group.name, **told)
+        told |= {"behind": behind.job.id, "behind_shown": behind.job.counted_as, "behind_group": behind.group.name}
+    return Veto(kind=kind, job=job.job.id, shown=job.job.counted_as, group=job.group.name, **told)
 
 
 class Gate(ABC, Generic[Found]):

@@ -112,6 +112,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     ``at_bound``: the accounts at their bounds, or its own number of tasks (``max_running``). ``ends``: ``until`` as
     clocks show it. ``preempted_for``: the job for which tasks of its group were preempted. ``details``: sentences about
     the domains compared by its clauses. ``whole``: what starts as a whole, a gang or a service.
+    ``shown`` and ``behind_shown``: the numbers by which people know ``job`` and ``behind``: a task of a service or
+    database is known by the number of that.
     """
 
     kind: Verdict
@@ -142,3 +144,5 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     preempted_for: int | None = None
     details: tuple[str, ...] = ()
     whole: str = "gang"
+    shown: int = 0
+    behind_shown: int = 0
