@@ -92,7 +92,7 @@ async def explained(viewer: Viewer, job: JobView, *, whole: bool = False) -> Exp
         return await viewer.client.ask(calls.explanation(job.id))
 
     try:
-        found = await (viewer.keep(key, make, fresh) if whole else viewer.soon(key, make, fresh))
+        found = await (viewer.keep(key, make, fresh) if whole else viewer.soon(key, make, fresh, "explanation"))
     except ClientError as error:
         return Explained(problem=str(error))
     return Explained(found, pending=found is None)
@@ -106,7 +106,7 @@ async def waiting_jobs(viewer: Viewer, limit: int, *, whole: bool) -> JobsPage |
     async def make() -> JobsPage:
         return await viewer.client.ask(call)
 
-    return await (viewer.keep(key, make, WAITING_FRESH) if whole else viewer.soon(key, make, WAITING_FRESH))
+    return await (viewer.keep(key, make, WAITING_FRESH) if whole else viewer.soon(key, make, WAITING_FRESH, "waiting"))
 
 
 async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:

@@ -26,8 +26,8 @@ FRESH = 1.0
 TIMES, LONGEST = 60.0, 20.0
 # An answer that took longer than SLOW seconds is shown until its successor is there, if it is not older than OLDEST.
 SLOW, OLDEST = 0.1, 60.0
-# Seconds for which a page waits for an answer that it can do without.
-MOMENT = 0.06
+# Seconds for which a page waits for an answer that it can do without, and in which a kept one is found.
+MOMENT, NO_MOMENT = 0.06, 0.001
 # Most answers that are kept for one viewer, and most events.
 MOST_KEPT, MOST_EVENTS = 200, 500
 # The first part of the keys of answers that are large: events do not make them old, only time does.
@@ -109,6 +109,8 @@ class Viewer:
         # When something last happened (of the same clock).
         self._outdated = 0.0
         self._answers: dict[tuple[str, str], KeptAnswer] = {}
+        # Seconds that the last answer of each kind took which pages can do without.
+        self._took: dict[str, float] = {}
         self._feeds: set[PageFeed] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: int | None = None
@@ -163,15 +165,24 @@ class Viewer:
 
         made.future.add_done_callback(renewed)
 
-    async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T | None:
-        """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile."""
-        waited = asyncio.ensure_future(self.keep(key, make, fresh))
+    async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float, kind: str) -> _T | None:
+        """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile.
+
+        If the last answer of its ``kind`` was slow, only a kept one is returned: the moment would pass in vain.
+        """
+
+        async def timed() -> _T:
+            begin = time.monotonic()
+            try:
+                return await make()
+            finally:
+                self._took[kind] = time.monotonic() - begin
+
+        waited = asyncio.ensure_future(self.keep(key, timed, fresh))
         # A failure after this moment is told when the answer is asked for again.
         waited.add_done_callback(lambda done: done.cancelled() or done.exception())
-        try:
-            return await asyncio.wait_for(asyncio.shield(waited), MOMENT)
-        except TimeoutError:
-            return None
+        await asyncio.wait({waited}, timeout=MOMENT if self._took.get(kind, 0.0) <= SLOW else NO_MOMENT)
+        return waited.result() if waited.done() else None
 
     async def change(self, call: PreparedCall[_T]) -> _T:
         """Return the answer to a call that changes something; kept answers are forgotten."""

@@ -103,11 +103,9 @@ async def job(request: Request, session: BrowserSession) -> Response:
     caller, view = await asyncio.gather(viewer.caller(), viewer.ask(calls.job(id, 0.0)))
     state, after = request.query_params.get("tasks", ""), request.query_params.get("after", "")
     asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
-    tasks, members, found = await asyncio.gather(
-        _tasks(viewer, view, asked),
-        members_of(viewer, view),
-        explained(viewer, view, whole="whole" in request.query_params),
-    )
+    tasks, members = await asyncio.gather(_tasks(viewer, view, asked), members_of(viewer, view))
+    # Last: a large center answers nobody while it begins an explanation.
+    found = await explained(viewer, view, whole="whole" in request.query_params)
     explanation = found.explanation
     own, now = may_change(caller, view), time.time()
     rows = await rows_of_members(viewer, view, members) if members else rows_of_tasks(tasks.tasks, view.submitted)

@@ -127,7 +127,7 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
 
 async def preemptions_of(viewer: Viewer) -> list[EventView]:
     """Return the latest preemptions, the newest first; none if the events are not there in a moment."""
-    events = [*reversed(viewer.events)] or await viewer.soon(("recent events", ""), viewer.recent_events, FRESH)
+    events = [*reversed(viewer.events)] or await viewer.soon(("events", ""), viewer.recent_events, FRESH, "events")
     return [event for event in events or () if event.kind == "task.preempted"][:PREEMPTIONS]
 
 
