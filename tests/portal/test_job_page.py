@@ -108,6 +108,10 @@ def test_a_job_is_written_as_a_job_file_with_the_change() -> None:
         "resource": {"cpu": 2, "memory": "1G"},
         "priority": 3,
     }
+    # Of a job without a command, the image says what runs.
+    written = yaml.safe_load(job_file_of(job(command=(), image="docker.io/library/redis:7"), {}))
+    assert written["image"] == "docker.io/library/redis:7"
+    assert "command" not in written
 
 
 def test_a_script_has_a_box_of_its_own_and_a_command_one_line() -> None:
