@@ -159,6 +159,13 @@ def test_moments_are_those_of_the_time_zone_of_the_viewer(browser: Browser, port
         there = datetime.fromtimestamp(submitted, ZoneInfo("Asia/Tokyo"))
         expect(shown).to_contain_text(f"{there:%H:%M:%S}")
         expect(shown).to_have_attribute("title", re.compile("Asia/Tokyo"))
+        # The marks of an axis have the day where it begins, and seconds only where they are close.
+        axis = "<svg class='timeline'><text data-step='21600' data-at='0'/><text data-step='21600' data-at='21600'/>"
+        axis += "<text data-step='21600' data-at='64800'/></svg>"
+        axis += "<svg class='timeline'><text data-step='5' data-at='5'/></svg>"
+        page.evaluate("html => { document.getElementById('live').innerHTML = html; showTimes(document); }", axis)
+        marks = ["01-01 09:00", "15:00", "01-02 03:00", "01-01 09:00:05"]
+        expect(page.locator("svg.timeline text")).to_have_text(marks)
 
 
 @pytest.mark.long
