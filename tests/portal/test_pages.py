@@ -186,6 +186,11 @@ def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, po
         page.goto(f"{portal.url}/groups")
         page.get_by_role("link", name="news", exact=True).click()
         page.get_by_label("ResourceQuota").fill("much")
+        # What was typed is still there after another page; nothing else of the form is kept.
+        page.goto(f"{portal.url}/jobs")
+        page.goto(f"{portal.url}/groups/news")
+        expect(page.get_by_label("ResourceQuota")).to_have_value("much")
+        expect(page.locator(".draft")).to_contain_text("it was not made")
         page.get_by_role("button", name="Look what it would do").click()
         expect(page.get_by_role("alert")).to_contain_text("much")
         page.get_by_label("ResourceQuota").fill("1")
@@ -197,6 +202,8 @@ def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, po
         page.get_by_role("button", name="Make this change").click()
         expect(page.locator(".told")).to_contain_text("1 change made to group news")
         assert keywords_of(client.groups().text, "news")["ResourceQuota"] == "1"
+        expect(page.get_by_label("ResourceQuota")).to_have_value("1")
+        expect(page.locator(".draft")).to_be_hidden()
 
 
 def test_a_user_sees_no_form_and_an_administrator_of_a_group_its_limits(portal: Portal, cluster: Cluster) -> None:
