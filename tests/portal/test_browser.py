@@ -227,6 +227,12 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         page.goto(f"{portal.url}/nodes")
         page.locator("#map").focus()
         expect(page.locator("#map-tip")).to_contain_text("n1")
+        # What has changed since the version that the page has is drawn into the rest.
+        change = {"since": "1", "version": "2", "shares": [[0, 77]], "running": [[0, 5]], "states": {"0": "cordoned"}}
+        page.route("**/map?*", lambda route: route.fulfill(json=change))
+        page.evaluate("document.dispatchEvent(new Event('refreshed'))")
+        expect(page.locator("#map-tip")).to_have_text("n1: 77 %, cordoned, 5 tasks")
+        page.unroute("**/map?*")
         # Once no node is left, no cell is.
         empty: dict[str, object] = {"names": [], "shares": [], "running": [], "states": {}, "racks": [], "parts": []}
         page.route("**/map?*", lambda route: route.fulfill(json=empty))

@@ -13,12 +13,14 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import httpx
+import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
+from cress.portal.map_changes import MOST_MAPS, MapVersions
 from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of, used_dimensions
 from cress.portal.pages.overview import troubles_of
 from cress.portal.pages.usage import rows_of
@@ -109,6 +111,32 @@ def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -
     assert map_of(nodes, "").parts == [("", 4)]
     assert sorted(["n10", "n2", "a", "n2b", "2", "10"], key=in_order) == ["2", "10", "a", "n2", "n2b", "n10"]
     assert "</script" not in script_data({"names": ["</script><script>"]})
+
+
+def test_a_page_gets_what_changed_of_the_map_since_its_version() -> None:
+    versions = MapVersions()
+
+    def sent(nodes: list[NodeView], since: str = "", asked: str = "by=cpu") -> Any:
+        answer = versions.answer(asked, map_of(nodes, "").columns("cpu"), since)
+        return None if answer is None else msgspec.json.decode(answer)
+
+    many = [node(f"n{i}", cpu=(0, 4)) for i in range(1000)]
+    first = sent(many)
+    assert (first["shares"], first["names"][:2], "since" in first) == ([0] * 1000, ["n0", "n1"], False)
+    # Nothing has changed: nothing is sent.
+    assert sent(many, first["version"]) is None
+    later = [*many[:500], node("n500", cpu=(2, 4)), *many[501:-1], node("n999", state="away", cpu=(0, 4))]
+    second = sent(later, first["version"])
+    changed = {"shares": [[500, 50]], "running": [], "states": {"999": "away"}, "since": first["version"]}
+    assert {name: value for name, value in second.items() if name != "version"} == changed
+    assert sent(many, second["version"])["shares"] == [[500, 0]]
+    # Other nodes, another filter, or a version that nobody knows: all is sent.
+    assert len(sent(later[:-1], first["version"])["names"]) == 999
+    assert len(sent(later, first["version"], "by=memory")["names"]) == 1000
+    assert len(sent(later, "unknown")["names"]) == 1000
+    for number in range(20):
+        sent(many, asked=f"by=cpu&name={number}")
+    assert len(versions._maps) <= MOST_MAPS
 
 
 @pytest.mark.parametrize(("shares", "says"), [((0.5, 0.5), []), ((0.8, 0.7), ["the quotas of all groups are 150 %"])])
@@ -286,7 +314,9 @@ def test_pages_of_leases_names_licences_and_efficiency(owner: httpx.Client, clus
         assert owner.get("/efficiency?by=user").status_code == 200
     # The cells of the map come when the page is there.
     assert 'data-from="/map?by=memory"' in owner.get("/nodes?by=memory").text
-    assert owner.get("/map?by=memory").json()["names"] == ["n1"]
+    sent = owner.get("/map?by=memory").json()
+    assert sent["names"] == ["n1"]
+    assert owner.get("/map", params={"by": "memory", "since": sent["version"]}).status_code in (200, 204)
     assert "All nodes" in owner.get("/nodes/nowhere", headers={"accept": "text/html"}).text
 
 

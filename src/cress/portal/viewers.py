@@ -17,6 +17,7 @@ from cress.client import calls
 from cress.client.aio.http import AsyncHttp
 from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, Unauthorized
+from cress.portal.map_changes import MapVersions
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import EventView, LoadView
 
@@ -101,6 +102,8 @@ class Viewer:
         self.events: deque[EventView] = deque(maxlen=MOST_EVENTS)
         # Measured loads of nodes whose pages were open, each with its time, by the name of the node.
         self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
+        # What its pages have of the map of nodes.
+        self.maps = MapVersions()
         # Why the center cannot be reached; empty while it can.
         self.away = ""
         # When an answer that was shown although it was old may be asked anew (of the clock of ``time.monotonic``):
