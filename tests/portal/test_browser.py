@@ -14,9 +14,16 @@ from cress.client import Client
 from tests.portal.running import Portal, opened
 from tests.system.cluster import Cluster, wait_until
 
-LOOP = """\
+LOOP = r"""
 name: looper
-command: [sh, -c, 'i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done']
+command:
+  - sh
+  - -c
+  - |
+    printf "\033[1;31mred\033[0m plain\n10 %%\r20 %%\r\nlast 1"
+    sleep 1
+    printf "\rlast 2\n"
+    i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done
 resource: <1, 64M>
 """
 WRONG = "name: wrong\ncommand: echo hello\ntaks: 3\n"
@@ -63,6 +70,9 @@ def test_a_job_is_submitted_watched_and_cancelled(browser: Browser, portal: Port
         expect(page.locator("h1 .badge")).to_have_text("running")
         page.get_by_role("link", name="log of task 0").click()
         expect(page.locator("#log")).to_contain_text("step 3")
+        # Colours are shown, and progress that is written over itself is told once.
+        expect(page.locator("#log .ink1.bold")).to_have_text("red")
+        expect(page.locator("#log")).to_contain_text("red plain\n20 %\nlast 2\nstep 1\n", use_inner_text=True)
         page.get_by_role("link", name="looper").click()
         page.get_by_role("button", name="Cancel job").click()
         expect(page.locator(".told")).to_contain_text("is being cancelled")

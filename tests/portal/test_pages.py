@@ -22,7 +22,7 @@ from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
 from cress.portal.map_changes import MOST_MAPS, MapVersions
 from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of, used_dimensions
-from cress.portal.pages.overview import troubles_of
+from cress.portal.pages.overview import MOST_GROUPS, busiest, troubles_of
 from cress.portal.pages.usage import rows_of
 from cress.portal.past import curves_of
 from cress.portal.texts import script_data
@@ -144,7 +144,7 @@ def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says
     def row(share: float | None, depth: int) -> Any:
         return GroupRow(cast("Any", SimpleNamespace(name="g", closed=False, share_of_cluster=share)), depth, 0.0, False)
 
-    state: Any = SimpleNamespace(problem="", delay=None)
+    state: Any = SimpleNamespace(problem="", delay=None, nodes=1)
     up: Any = SimpleNamespace(name="n1", state="up", unlimited=(), load=None)
     # A group below another one has a part of its quota.
     rows = [*(row(share, 0) for share in shares), row(0.5, 1), row(None, 0)]
@@ -152,8 +152,16 @@ def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says
     assert [one.what.removesuffix(" of the cluster") for one in found] == says
 
 
+def test_the_overview_of_hundreds_of_groups_lists_those_that_use_most_in_their_order() -> None:
+    view: Any = SimpleNamespace(name="g")
+    rows = [GroupRow(view, 0, number / 300, over=number == 7) for number in range(300)]
+    listed = busiest(rows)
+    assert [row.share for row in listed] == [7 / 300, *(number / 300 for number in range(281, 300))]
+    assert busiest(rows[:MOST_GROUPS]) == rows[:MOST_GROUPS]
+
+
 def test_a_node_whose_disk_is_nearly_full_needs_a_person() -> None:
-    state: Any = SimpleNamespace(problem="", delay=None)
+    state: Any = SimpleNamespace(problem="", delay=None, nodes=1)
     nodes: Any = [
         SimpleNamespace(name=f"n{number}", state="up", unlimited=(), load=SimpleNamespace(full=full))
         for number, full in enumerate((0.2, 0.949, 0.95, 0.999))
@@ -212,6 +220,9 @@ def test_a_reservation_repeats_in_the_calendar(every: str, days: list[int]) -> N
 def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, portal: Portal, cluster: Cluster) -> None:
     with opened(browser, portal) as page, cluster.client() as client:
         page.goto(f"{portal.url}/groups")
+        expect(page.get_by_role("region", name="Groups")).not_to_contain_text("borrows 0")
+        page.goto(f"{portal.url}/groups?name=EW")
+        expect(page.locator("tbody tr")).to_have_count(1)
         page.get_by_role("link", name="news", exact=True).click()
         page.get_by_label("ResourceQuota").fill("much")
         # What was typed is still there after another page; nothing else of the form is kept.

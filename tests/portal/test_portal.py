@@ -21,7 +21,7 @@ from cress.portal.pages.overview import reasons_of
 from cress.portal.pages.terminal import check_room
 from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
 from cress.portal.settings import PortalSettings
-from cress.portal.texts import MOST_OF_TEXT, cut, moment, thousandths, tone, variables
+from cress.portal.texts import MOST_OF_TEXT, cut, moment, some, thousandths, tone, variables
 from cress.portal.web import environment
 from cress.protocol.job_views import JobView, TaskCounts
 from tests import waiting
@@ -350,6 +350,10 @@ def test_an_unknown_state_is_shown_as_a_failure() -> None:
     assert [tone(word) for word in ("running", "timed out", "lost", "away")] == ["run", "bad", "bad", "bad"]
     # What the command line does not show in red is no failure here either, such as a free device.
     assert {word for word in STATES if tone(word) == "bad"} == {word for word in STATES if STATES[word] == "red"}
+
+
+def test_amounts_of_nothing_are_left_out() -> None:
+    assert [some(amount) for amount in ("", "0", "<0, 0>", "0.5", "<0, 2G>")] == ["", "", "", "0.5", "<0, 2G>"]
 
 
 def test_thousandths_of_a_device_are_per_cent() -> None:

@@ -90,6 +90,11 @@ def size(count: float) -> str:
     return f"{count:,.1f}".removesuffix(".0") + " TiB"
 
 
+def some(amount: str) -> str:
+    """Return an amount or a vector of amounts; empty if it is nothing."""
+    return amount if any(digit in amount for digit in "123456789") else ""
+
+
 def thousandths(amount: int) -> str:
     """Return thousandths of a device as per cent: ``30 %``, ``33.3 %``."""
     return f"{amount / 10:.1f}".removesuffix(".0") + " %"
@@ -147,6 +152,7 @@ FILTERS = {
     "amounts": amounts,
     "bytes": size,
     "thousandths": thousandths,
+    "some": some,
     "segment": segment,
     "command": shlex.join,
     "variables": variables,
