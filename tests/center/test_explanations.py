@@ -13,10 +13,14 @@ import pytest
 
 from cress.center.leader import explaining
 from cress.center.leader.explaining import Explainer
+from cress.center.leader.rebalancing import Planner
+from cress.center.leader.trials import Trials
 from cress.center.process.kept_fork import KeptFork
+from cress.model.errors import NotAccepted
 from cress.model.times import SECOND
 from tests.center.inside import Inside, inside
 from tests.center.program import Center, eventually
+from tests.waiting import PATIENCE
 
 
 def test_a_waiting_job_is_explained(center: Center) -> None:
@@ -89,6 +93,33 @@ def test_a_job_with_a_running_task_has_started(tmp_path: Path) -> None:
         (told,) = (await center.call("POST", "/v1/jobs?starts=true", {"jobs": [array]}, 201))["jobs"]
         assert (await center.get(f"/v1/jobs/{told['id']}"))["tasks"]["waiting"] == 2
         assert told["expected_start"]["latest"] == pytest.approx(center.committer.clock.utc() / SECOND, abs=60)
+
+    inside(tmp_path, story)
+
+
+def test_lists_do_not_wait_for_what_forks_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(center: Inside) -> None:
+        await center.join("n1", 1)
+        job = await center.submit(resource="<1, 1G>", time_limit="1h")
+        waiting = await center.submit(resource="<1, 1G>", time_limit="1h")
+        may, all_wait = asyncio.Event(), asyncio.Barrier(11)
+
+        async def never(*_: object, **__: object) -> None:
+            await all_wait.wait()
+            await may.wait()
+            raise NotAccepted("it took too long")
+
+        for part, name in ((Explainer, "_ask"), (Trials, "consequences"), (Planner, "plan")):
+            monkeypatch.setattr(part, name, never)
+        paths = [f"/v1/jobs/{waiting}/explanation", "/v1/groups/default/explanation", "/v1/nodes/n1/explanation"]
+        slow = [asyncio.create_task(center.get(path, 409)) for path in (*paths, "/v1/rebalance") for _ in range(2)]
+        slow += [asyncio.create_task(center.call("POST", "/v1/what-if", {}, 409)) for _ in range(2)]
+        async with asyncio.timeout(PATIENCE):
+            await all_wait.wait()
+            for path in ("/v1/jobs", f"/v1/jobs/{job}/tasks", "/v1/nodes"):
+                await center.get(path)
+        may.set()
+        await asyncio.gather(*slow)
 
     inside(tmp_path, story)
 

@@ -136,7 +136,7 @@ def test_prometheus_scrapes_a_center(center: Center, tmp_path: Path) -> None:
     text = text.replace("127.0.0.1:7411", center.address["url"].removeprefix("http://"))
     (tmp_path / "prometheus.yml").write_text(text)
     (tmp_path / "alerts.yml").write_text((EXAMPLES / "alerts.yml").read_text())
-    (tmp_path / "token").write_text(center.token)
+    (tmp_path / "cress-token").write_text(center.token)
     url = f"http://127.0.0.1:{port}"
     with (tmp_path / "said").open("w") as said:
         server = subprocess.Popen(

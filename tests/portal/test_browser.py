@@ -14,9 +14,16 @@ from cress.client import Client
 from tests.portal.running import Portal, opened
 from tests.system.cluster import Cluster, wait_until
 
-LOOP = """\
+LOOP = r"""
 name: looper
-command: [sh, -c, 'i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done']
+command:
+  - sh
+  - -c
+  - |
+    printf "\033[1;31mred\033[0m plain\n10 %%\r20 %%\r\nlast 1"
+    sleep 1
+    printf "\rlast 2\n"
+    i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done
 resource: <1, 64M>
 """
 WRONG = "name: wrong\ncommand: echo hello\ntaks: 3\n"
@@ -63,6 +70,9 @@ def test_a_job_is_submitted_watched_and_cancelled(browser: Browser, portal: Port
         expect(page.locator("h1 .badge")).to_have_text("running")
         page.get_by_role("link", name="log of task 0").click()
         expect(page.locator("#log")).to_contain_text("step 3")
+        # Colours are shown, and progress that is written over itself is told once.
+        expect(page.locator("#log .ink1.bold")).to_have_text("red")
+        expect(page.locator("#log")).to_contain_text("red plain\n20 %\nlast 2\nstep 1\n", use_inner_text=True)
         page.get_by_role("link", name="looper").click()
         page.get_by_role("button", name="Cancel job").click()
         expect(page.locator(".told")).to_contain_text("is being cancelled")
@@ -159,6 +169,13 @@ def test_moments_are_those_of_the_time_zone_of_the_viewer(browser: Browser, port
         there = datetime.fromtimestamp(submitted, ZoneInfo("Asia/Tokyo"))
         expect(shown).to_contain_text(f"{there:%H:%M:%S}")
         expect(shown).to_have_attribute("title", re.compile("Asia/Tokyo"))
+        # The marks of an axis have the day where it begins, and seconds only where they are close.
+        axis = "<svg class='timeline'><text data-step='21600' data-at='0'/><text data-step='21600' data-at='21600'/>"
+        axis += "<text data-step='21600' data-at='64800'/></svg>"
+        axis += "<svg class='timeline'><text data-step='5' data-at='5'/></svg>"
+        page.evaluate("html => { document.getElementById('live').innerHTML = html; showTimes(document); }", axis)
+        marks = ["01-01 09:00", "15:00", "01-02 03:00", "01-01 09:00:05"]
+        expect(page.locator("svg.timeline text")).to_have_text(marks)
 
 
 @pytest.mark.long
@@ -220,6 +237,12 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         page.goto(f"{portal.url}/nodes")
         page.locator("#map").focus()
         expect(page.locator("#map-tip")).to_contain_text("n1")
+        # What has changed since the version that the page has is drawn into the rest.
+        change = {"since": "1", "version": "2", "shares": [[0, 77]], "running": [[0, 5]], "states": {"0": "cordoned"}}
+        page.route("**/map?*", lambda route: route.fulfill(json=change))
+        page.evaluate("document.dispatchEvent(new Event('refreshed'))")
+        expect(page.locator("#map-tip")).to_have_text("n1: 77 %, cordoned, 5 tasks")
+        page.unroute("**/map?*")
         # Once no node is left, no cell is.
         empty: dict[str, object] = {"names": [], "shares": [], "running": [], "states": {}, "racks": [], "parts": []}
         page.route("**/map?*", lambda route: route.fulfill(json=empty))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any, cast
+
 import httpx
 import pytest
 import yaml
@@ -13,13 +16,17 @@ from cress.model.explanation import Remedy
 from cress.portal.drawings import ROW, TimelineRow, TimeScale, rows_of_tasks, timeline_of
 from cress.portal.gantt import MOST_ROWS, GanttWork, gantt_of
 from cress.portal.job_texts import job_file_of, program_of, reason_of_step, requests_of
-from cress.portal.job_view import actions_of, values_of
+from cress.portal.job_view import actions_of, members_of, values_of
+from cress.portal.pages.jobs import states_of_steps, steps_of
+from cress.portal.viewers import Viewer
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import NodeAttempt
 from cress.protocol.job_views import (
     AttemptView,
+    DagView,
     ExpectedStartView,
     ExplanationView,
+    JobsPage,
     JobView,
     PartView,
     StepView,
@@ -108,6 +115,10 @@ def test_a_job_is_written_as_a_job_file_with_the_change() -> None:
         "resource": {"cpu": 2, "memory": "1G"},
         "priority": 3,
     }
+    # Of a job without a command, the image says what runs.
+    written = yaml.safe_load(job_file_of(job(command=(), image="docker.io/library/redis:7"), {}))
+    assert written["image"] == "docker.io/library/redis:7"
+    assert "command" not in written
 
 
 def test_a_script_has_a_box_of_its_own_and_a_command_one_line() -> None:
@@ -150,6 +161,28 @@ def test_the_reason_of_a_step_names_other_steps() -> None:
     assert reason_of_step(step, {8: "split"}) == "dependency failed: step split did not succeed"
     waits = StepView(name="merge", id=9, state="waiting", reason="waiting for job 8 (flow.split), and job 70 (other)")
     assert reason_of_step(waits, {8: "split"}) == "waiting for step split, and job 70 (other)"
+
+
+def test_failed_steps_of_a_large_dag_are_drawn_and_found() -> None:
+    states = [*["succeeded"] * 60, "failed", *["waiting"] * 80, "running"]
+    steps = tuple(StepView(name=f"s{number}", id=number, state=state) for number, state in enumerate(states, 1))
+    dag = job(900, type="dag", dag=DagView(steps=steps))
+    asked = list[int]()
+
+    class Center:
+        async def ask(self, call: Any) -> JobsPage:
+            asked.append(call.query["limit"])
+            return JobsPage(jobs=tuple(job(step.id, state=step.state) for step in reversed(steps)))
+
+    async def drawn() -> list[int]:
+        return [member.id for member in await members_of(Viewer(cast("Any", Center())), dag)]
+
+    assert asyncio.run(drawn()) == [61, 142, *range(141, 103, -1)]
+    assert asked == [142]
+    assert states_of_steps(dag) == [("", 142), ("failed", 1), ("running", 1), ("succeeded", 60), ("waiting", 80)]
+    assert [step.name for step, _ in steps_of(dag, "failed")] == ["s61"]
+    # The steps of a small one are seen at once.
+    assert states_of_steps(job(7, type="dag", dag=DagView(steps=steps[:3]))) == []
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------

@@ -13,14 +13,16 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import httpx
+import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
+from cress.portal.map_changes import MOST_MAPS, MapVersions
 from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of, used_dimensions
-from cress.portal.pages.overview import troubles_of
+from cress.portal.pages.overview import MOST_GROUPS, busiest, troubles_of
 from cress.portal.pages.usage import rows_of
 from cress.portal.past import curves_of
 from cress.portal.texts import script_data
@@ -111,12 +113,38 @@ def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -
     assert "</script" not in script_data({"names": ["</script><script>"]})
 
 
+def test_a_page_gets_what_changed_of_the_map_since_its_version() -> None:
+    versions = MapVersions()
+
+    def sent(nodes: list[NodeView], since: str = "", asked: str = "by=cpu") -> Any:
+        answer = versions.answer(asked, map_of(nodes, "").columns("cpu"), since)
+        return None if answer is None else msgspec.json.decode(answer)
+
+    many = [node(f"n{i}", cpu=(0, 4)) for i in range(1000)]
+    first = sent(many)
+    assert (first["shares"], first["names"][:2], "since" in first) == ([0] * 1000, ["n0", "n1"], False)
+    # Nothing has changed: nothing is sent.
+    assert sent(many, first["version"]) is None
+    later = [*many[:500], node("n500", cpu=(2, 4)), *many[501:-1], node("n999", state="away", cpu=(0, 4))]
+    second = sent(later, first["version"])
+    changed = {"shares": [[500, 50]], "running": [], "states": {"999": "away"}, "since": first["version"]}
+    assert {name: value for name, value in second.items() if name != "version"} == changed
+    assert sent(many, second["version"])["shares"] == [[500, 0]]
+    # Other nodes, another filter, or a version that nobody knows: all is sent.
+    assert len(sent(later[:-1], first["version"])["names"]) == 999
+    assert len(sent(later, first["version"], "by=memory")["names"]) == 1000
+    assert len(sent(later, "unknown")["names"]) == 1000
+    for number in range(20):
+        sent(many, asked=f"by=cpu&name={number}")
+    assert len(versions._maps) <= MOST_MAPS
+
+
 @pytest.mark.parametrize(("shares", "says"), [((0.5, 0.5), []), ((0.8, 0.7), ["the quotas of all groups are 150 %"])])
 def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says: list[str]) -> None:
     def row(share: float | None, depth: int) -> Any:
         return GroupRow(cast("Any", SimpleNamespace(name="g", closed=False, share_of_cluster=share)), depth, 0.0, False)
 
-    state: Any = SimpleNamespace(problem="", delay=None)
+    state: Any = SimpleNamespace(problem="", delay=None, nodes=1)
     up: Any = SimpleNamespace(name="n1", state="up", unlimited=(), load=None)
     # A group below another one has a part of its quota.
     rows = [*(row(share, 0) for share in shares), row(0.5, 1), row(None, 0)]
@@ -124,8 +152,16 @@ def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says
     assert [one.what.removesuffix(" of the cluster") for one in found] == says
 
 
+def test_the_overview_of_hundreds_of_groups_lists_those_that_use_most_in_their_order() -> None:
+    view: Any = SimpleNamespace(name="g")
+    rows = [GroupRow(view, 0, number / 300, over=number == 7) for number in range(300)]
+    listed = busiest(rows)
+    assert [row.share for row in listed] == [7 / 300, *(number / 300 for number in range(281, 300))]
+    assert busiest(rows[:MOST_GROUPS]) == rows[:MOST_GROUPS]
+
+
 def test_a_node_whose_disk_is_nearly_full_needs_a_person() -> None:
-    state: Any = SimpleNamespace(problem="", delay=None)
+    state: Any = SimpleNamespace(problem="", delay=None, nodes=1)
     nodes: Any = [
         SimpleNamespace(name=f"n{number}", state="up", unlimited=(), load=SimpleNamespace(full=full))
         for number, full in enumerate((0.2, 0.949, 0.95, 0.999))
@@ -184,8 +220,16 @@ def test_a_reservation_repeats_in_the_calendar(every: str, days: list[int]) -> N
 def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, portal: Portal, cluster: Cluster) -> None:
     with opened(browser, portal) as page, cluster.client() as client:
         page.goto(f"{portal.url}/groups")
+        expect(page.get_by_role("region", name="Groups")).not_to_contain_text("borrows 0")
+        page.goto(f"{portal.url}/groups?name=EW")
+        expect(page.locator("tbody tr")).to_have_count(1)
         page.get_by_role("link", name="news", exact=True).click()
         page.get_by_label("ResourceQuota").fill("much")
+        # What was typed is still there after another page; nothing else of the form is kept.
+        page.goto(f"{portal.url}/jobs")
+        page.goto(f"{portal.url}/groups/news")
+        expect(page.get_by_label("ResourceQuota")).to_have_value("much")
+        expect(page.locator(".draft")).to_contain_text("it was not made")
         page.get_by_role("button", name="Look what it would do").click()
         expect(page.get_by_role("alert")).to_contain_text("much")
         page.get_by_label("ResourceQuota").fill("1")
@@ -197,6 +241,8 @@ def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, po
         page.get_by_role("button", name="Make this change").click()
         expect(page.locator(".told")).to_contain_text("1 change made to group news")
         assert keywords_of(client.groups().text, "news")["ResourceQuota"] == "1"
+        expect(page.get_by_label("ResourceQuota")).to_have_value("1")
+        expect(page.locator(".draft")).to_be_hidden()
 
 
 def test_a_user_sees_no_form_and_an_administrator_of_a_group_its_limits(portal: Portal, cluster: Cluster) -> None:
@@ -279,7 +325,9 @@ def test_pages_of_leases_names_licences_and_efficiency(owner: httpx.Client, clus
         assert owner.get("/efficiency?by=user").status_code == 200
     # The cells of the map come when the page is there.
     assert 'data-from="/map?by=memory"' in owner.get("/nodes?by=memory").text
-    assert owner.get("/map?by=memory").json()["names"] == ["n1"]
+    sent = owner.get("/map?by=memory").json()
+    assert sent["names"] == ["n1"]
+    assert owner.get("/map", params={"by": "memory", "since": sent["version"]}).status_code in (200, 204)
     assert "All nodes" in owner.get("/nodes/nowhere", headers={"accept": "text/html"}).text
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
+from cress.cli.tables import STATES
 from cress.client.found import FoundCenter
 from cress.model.errors import InputError
 from cress.portal.dimensions import measured
@@ -20,7 +21,7 @@ from cress.portal.pages.overview import reasons_of
 from cress.portal.pages.terminal import check_room
 from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
 from cress.portal.settings import PortalSettings
-from cress.portal.texts import MOST_OF_TEXT, cut, moment, tone, variables
+from cress.portal.texts import MOST_OF_TEXT, cut, moment, some, thousandths, tone, variables
 from cress.portal.web import environment
 from cress.protocol.job_views import JobView, TaskCounts
 from tests import waiting
@@ -347,6 +348,16 @@ def test_every_moment_is_a_time_that_the_script_shows_in_the_zone_of_the_viewer(
 
 def test_an_unknown_state_is_shown_as_a_failure() -> None:
     assert [tone(word) for word in ("running", "timed out", "lost", "away")] == ["run", "bad", "bad", "bad"]
+    # What the command line does not show in red is no failure here either, such as a free device.
+    assert {word for word in STATES if tone(word) == "bad"} == {word for word in STATES if STATES[word] == "red"}
+
+
+def test_amounts_of_nothing_are_left_out() -> None:
+    assert [some(amount) for amount in ("", "0", "<0, 0>", "0.5", "<0, 2G>")] == ["", "", "", "0.5", "<0, 2G>"]
+
+
+def test_thousandths_of_a_device_are_per_cent() -> None:
+    assert [thousandths(amount) for amount in (0, 300, 333, 1000)] == ["0 %", "30 %", "33.3 %", "100 %"]
 
 
 def test_a_host_is_a_name_without_its_port() -> None:
@@ -354,6 +365,12 @@ def test_a_host_is_a_name_without_its_port() -> None:
     assert guard._refusal("GET", {"host": "127.0.0.1:80"}) == ""
     assert guard._refusal("GET", {"host": "127.0.0.1.evil.example"})
     assert guard._refusal("GET", {})
+
+
+def test_characters_that_turn_text_around_are_written_out() -> None:
+    template = environment().from_string("{{ text }} {{ text|e }} <b>{{ number }}</b>")
+    shown = template.render(text="rm \u202egnp.x & \u05d0", number=3)
+    assert shown == "rm \\u202egnp.x &amp; \u05d0 rm \\u202egnp.x &amp; \u05d0 <b>3</b>"
 
 
 def test_a_long_environment_is_cut() -> None:

@@ -178,9 +178,23 @@ def test_a_page_goes_on_without_an_answer_that_is_not_there_in_a_moment(monkeypa
             await may.wait()
             return "whole"
 
-        assert await viewer.soon(("a", ""), make, 9.0) is None
+        async def at_once() -> str:
+            await asyncio.sleep(0)
+            return "whole"
+
+        assert await viewer.soon(("a", ""), make, 9.0, "kind") is None
         may.set()
         assert await viewer.keep(("a", ""), make, 9.0) == "whole"
-        assert await viewer.soon(("a", ""), make, 9.0) == "whole"
+        assert await viewer.soon(("a", ""), make, 9.0, "kind") == "whole"
+        # After a slow answer, the page of another one goes on without waiting for the moment; a kept one is shown.
+        monkeypatch.setattr(viewers, "SLOW", 0.0)
+        monkeypatch.setattr(viewers, "MOMENT", 3600.0)
+        may.clear()
+        assert await viewer.soon(("b", ""), make, 9.0, "kind") is None
+        may.set()
+        assert await viewer.keep(("b", ""), make, 9.0) == "whole"
+        assert await viewer.soon(("b", ""), make, 9.0, "kind") == "whole"
+        # Another kind is waited for.
+        assert await viewer.soon(("c", ""), at_once, 9.0, "another") == "whole"
 
     asyncio.run(story())

@@ -143,6 +143,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
         *((f"Part {part.name}", _part(part)) for part in view.parts),
         ("Command", "" if view.parts else _command(view)),
+        ("Image", view.image),
         ("Directory", view.directory),
         ("Environment", _cut(" ".join(f"{key}={shlex.quote(value)}" for key, value in view.environment.items()), view)),
         ("Secrets", ", ".join(map(_secret, view.secrets.items()))),

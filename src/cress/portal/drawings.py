@@ -30,10 +30,11 @@ class Bar(NamedTuple):
 
 
 class AxisMark(NamedTuple):
-    """A mark of the axis at a moment."""
+    """A mark of the axis at a moment, ``step`` seconds before the next one."""
 
     x: float
     at: float
+    step: int
 
 
 class Label(NamedTuple):
@@ -74,7 +75,7 @@ class TimeScale(NamedTuple):
         length = self.end - self.begin
         step = next((step for step in STEPS if length / step <= 7), STEPS[-1])
         first = int(self.begin // step + 1) * step
-        return tuple(AxisMark(self.x(at), at) for at in range(first, int(self.end) + 1, step))
+        return tuple(AxisMark(self.x(at), at, step) for at in range(first, int(self.end) + 1, step))
 
 
 class TimelineRow(NamedTuple):

@@ -16,6 +16,7 @@ from cress.protocol.views import Resources
 
 # Fields of a job that are keys of a job file with the same value, in the order of such a file.
 KEYS = (
+    "image",
     "priority",
     "gang",
     "environment",
@@ -32,7 +33,7 @@ KEYS = (
     "labels",
     "workload",
 )
-HEAD = "# Job {id} as the center shows it. Add what the center does not show, such as image, files or probes.\n"
+HEAD = "# Job {id} as the center shows it. Add what the center does not show, such as files, outputs or checks.\n"
 
 
 # A job in a reason, of which at most so many digits are a number.
@@ -80,7 +81,10 @@ def reason_of_step(step: StepView, names: Mapping[int, str]) -> str:
 
 def job_file_of(job: JobView, change: Mapping[str, str]) -> str:
     """Return a job file for a batch job, with a change as in ``Remedy``: keys, or dimensions of its resource."""
-    written: dict[str, Any] = {"name": job.name or f"job-{job.id}", "command": list(job.command), "group": job.group}
+    written: dict[str, Any] = {"name": job.name or f"job-{job.id}", "group": job.group}
+    if job.command:
+        # Without one, the image says what runs.
+        written["command"] = list(job.command)
     if job.tasks.total > 1:
         written["tasks"] = job.tasks.total
     written["resource"] = {name: _plain(amount) for name, amount in job.resource.items()}

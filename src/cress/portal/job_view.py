@@ -12,11 +12,11 @@ from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.model.explanation import Remedy
 from cress.portal.drawings import TimelineRow
-from cress.portal.texts import segment
+from cress.portal.texts import segment, tone
 from cress.portal.viewers import LARGE, Viewer
 from cress.protocol.access_views import CallerView
 from cress.protocol.job_views import ExplanationView, JobsPage, JobView, TasksPage
-from cress.protocol.queries import JobsQuery, TasksQuery
+from cress.protocol.queries import MOST_JOBS, JobsQuery, TasksQuery
 
 OVER = frozenset({"succeeded", "failed", "timed out", "out of memory", "lost", "cancelled"})
 FAMILIES = frozenset({"cron", "dag", "service", "database"})
@@ -92,7 +92,7 @@ async def explained(viewer: Viewer, job: JobView, *, whole: bool = False) -> Exp
         return await viewer.client.ask(calls.explanation(job.id))
 
     try:
-        found = await (viewer.keep(key, make, fresh) if whole else viewer.soon(key, make, fresh))
+        found = await (viewer.keep(key, make, fresh) if whole else viewer.soon(key, make, fresh, "explanation"))
     except ClientError as error:
         return Explained(problem=str(error))
     return Explained(found, pending=found is None)
@@ -106,14 +106,26 @@ async def waiting_jobs(viewer: Viewer, limit: int, *, whole: bool) -> JobsPage |
     async def make() -> JobsPage:
         return await viewer.client.ask(call)
 
-    return await (viewer.keep(key, make, WAITING_FRESH) if whole else viewer.soon(key, make, WAITING_FRESH))
+    return await (viewer.keep(key, make, WAITING_FRESH) if whole else viewer.soon(key, make, WAITING_FRESH, "waiting"))
 
 
 async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:
-    """Return the latest members of a family: steps, runs, tasks of a service with those of earlier versions."""
+    """Return the latest members of a family: runs, tasks of a service with those of earlier versions; of a dag those
+    whose attempts are drawn, since its steps are told by the dag itself.
+    """
     if job.type not in FAMILIES:
         return ()
-    return (await viewer.ask(calls.jobs(JobsQuery(limit=MEMBERS, family=job.id)))).jobs
+    steps = () if job.dag is None else job.dag.steps
+    asked = JobsQuery(limit=min(MOST_JOBS, max(MEMBERS, len(steps))), family=job.id)
+    found = (await viewer.ask(calls.jobs(asked))).jobs
+    return found if job.dag is None else tuple(sorted(found, key=_urgent)[:DRAWN])
+
+
+def _urgent(member: JobView) -> tuple[int, int]:
+    """Return a key that puts what failed first, then what runs, then the latest."""
+    tones = ("bad", "run")
+    kind = tone(member.state)
+    return tones.index(kind) if kind in tones else len(tones), -member.id
 
 
 async def rows_of_members(viewer: Viewer, job: JobView, members: Sequence[JobView]) -> list[TimelineRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -39,15 +39,28 @@ async def all_nodes(viewer: Viewer, where: str, fresh: float = FRESH) -> AllNode
     so it is kept for longer: for 20 s with 10,000 nodes.
     """
     state = await viewer.ask(calls.state(), fresh)
+    return await viewer.keep(*_kept(viewer, where, state.nodes, fresh))
+
+
+async def nodes_soon(viewer: Viewer) -> AllNodes | None:
+    """Return all nodes by name, or None if they are not there in a moment."""
+    state = await viewer.ask(calls.state())
+    return await viewer.soon(*_kept(viewer, "", state.nodes, FRESH), kind="nodes")
+
+
+def _kept(
+    viewer: Viewer, where: str, count: int, fresh: float
+) -> tuple[tuple[str, str], Callable[[], Awaitable[AllNodes]], float]:
+    """Return the key of all nodes of a cluster of ``count``, what makes them, and the seconds for which they serve."""
 
     async def make() -> AllNodes:
         found = await viewer.client.match_nodes(where)
         nodes = tuple(sorted(found.nodes, key=lambda node: in_order(node.name)))
         return AllNodes(nodes, tuple(found.notes), dimensions_of(nodes), attributes_of(nodes))
 
-    if state.nodes <= SMALL:
-        return await viewer.keep(("nodes", where), make, fresh)
-    return await viewer.keep((LARGE, f"nodes {where}"), make, state.nodes / SMALL)
+    if count <= SMALL:
+        return ("nodes", where), make, fresh
+    return (LARGE, f"nodes {where}"), make, count / SMALL
 
 
 def in_order(name: str) -> tuple[str | int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,10 +22,14 @@ TONES = {
     "running": "run",
     "up": "good",
     "succeeded": "good",
+    "free": "good",
     "met": "good",
     "fine": "good",
     "active": "run",
     "held": "run",
+    "used": "run",
+    "exclusive": "run",
+    "shared": "run",
     "coming": "wait",
     "stopping": "wait",
     "kept": "off",
@@ -38,6 +43,8 @@ TONES = {
 }
 # Characters of a command, and of all variables of a job, on its page.
 MOST_OF_TEXT = 1_000
+# Characters that turn the direction of text.
+TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 # Words that were not listed are failures, except these, which say nothing yet.
 NEUTRAL = ("", "unknown")
 
@@ -83,6 +90,27 @@ def size(count: float) -> str:
     return f"{count:,.1f}".removesuffix(".0") + " TiB"
 
 
+def some(amount: str) -> str:
+    """Return an amount or a vector of amounts; empty if it is nothing."""
+    return amount if any(digit in amount for digit in "123456789") else ""
+
+
+def thousandths(amount: int) -> str:
+    """Return thousandths of a device as per cent: ``30 %``, ``33.3 %``."""
+    return f"{amount / 10:.1f}".removesuffix(".0") + " %"
+
+
+def plain_order(value: object) -> object:
+    """Return a value as it is shown: characters that turn the direction of the text around them are written out.
+
+    Else a user's text could show something else than it is, such as a command.
+    """
+    if not isinstance(value, str) or value.isascii() or not TURNS.search(value):
+        return value
+    shown = TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return Markup(shown) if isinstance(value, Markup) else shown  # noqa: S704 – as escaped as it was
+
+
 def segment(text: str) -> str:
     """Return a text as one segment of a path."""
     return quote(text, safe="")
@@ -123,6 +151,8 @@ FILTERS = {
     "count": count,
     "amounts": amounts,
     "bytes": size,
+    "thousandths": thousandths,
+    "some": some,
     "segment": segment,
     "command": shlex.join,
     "variables": variables,

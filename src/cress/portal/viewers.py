@@ -17,6 +17,7 @@ from cress.client import calls
 from cress.client.aio.http import AsyncHttp
 from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, Unauthorized
+from cress.portal.map_changes import MapVersions
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import EventView, LoadView
 
@@ -26,8 +27,8 @@ FRESH = 1.0
 TIMES, LONGEST = 60.0, 20.0
 # An answer that took longer than SLOW seconds is shown until its successor is there, if it is not older than OLDEST.
 SLOW, OLDEST = 0.1, 60.0
-# Seconds for which a page waits for an answer that it can do without.
-MOMENT = 0.06
+# Seconds for which a page waits for an answer that it can do without, and in which a kept one is found.
+MOMENT, NO_MOMENT = 0.06, 0.001
 # Most answers that are kept for one viewer, and most events.
 MOST_KEPT, MOST_EVENTS = 200, 500
 # The first part of the keys of answers that are large: events do not make them old, only time does.
@@ -101,6 +102,8 @@ class Viewer:
         self.events: deque[EventView] = deque(maxlen=MOST_EVENTS)
         # Measured loads of nodes whose pages were open, each with its time, by the name of the node.
         self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
+        # What its pages have of the map of nodes.
+        self.maps = MapVersions()
         # Why the center cannot be reached; empty while it can.
         self.away = ""
         # When an answer that was shown although it was old may be asked anew (of the clock of ``time.monotonic``):
@@ -109,6 +112,8 @@ class Viewer:
         # When something last happened (of the same clock).
         self._outdated = 0.0
         self._answers: dict[tuple[str, str], KeptAnswer] = {}
+        # Seconds that the last answer of each kind took which pages can do without.
+        self._took: dict[str, float] = {}
         self._feeds: set[PageFeed] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: int | None = None
@@ -163,15 +168,24 @@ class Viewer:
 
         made.future.add_done_callback(renewed)
 
-    async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T | None:
-        """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile."""
-        waited = asyncio.ensure_future(self.keep(key, make, fresh))
+    async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float, kind: str) -> _T | None:
+        """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile.
+
+        If the last answer of its ``kind`` was slow, only a kept one is returned: the moment would pass in vain.
+        """
+
+        async def timed() -> _T:
+            begin = time.monotonic()
+            try:
+                return await make()
+            finally:
+                self._took[kind] = time.monotonic() - begin
+
+        waited = asyncio.ensure_future(self.keep(key, timed, fresh))
         # A failure after this moment is told when the answer is asked for again.
         waited.add_done_callback(lambda done: done.cancelled() or done.exception())
-        try:
-            return await asyncio.wait_for(asyncio.shield(waited), MOMENT)
-        except TimeoutError:
-            return None
+        await asyncio.wait({waited}, timeout=MOMENT if self._took.get(kind, 0.0) <= SLOW else NO_MOMENT)
+        return waited.result() if waited.done() else None
 
     async def change(self, call: PreparedCall[_T]) -> _T:
         """Return the answer to a call that changes something; kept answers are forgotten."""

@@ -22,7 +22,7 @@ from cress.client.config import NoCenter
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized
 from cress.model.errors import InputError, InputErrors
 from cress.portal.sessions import BrowserSession, BrowserSessions
-from cress.portal.texts import FILTERS
+from cress.portal.texts import FILTERS, plain_order
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -61,6 +61,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=plain_order,
     )
     made.filters.update(FILTERS)
     made.globals["asset"] = asset

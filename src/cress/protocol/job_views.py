@@ -159,12 +159,12 @@ class JobView(View, frozen=True):
     ``state`` is waiting, running, succeeded, failed, timed out, out of memory, lost or cancelled.
 
     ``held`` says that it waits to be released. ``after`` are the jobs that must end first, with their conditions (as in
-    a job file), while it is alive. ``ports`` are by name, as in a job file. ``requirement`` and ``rank`` are as
-    submitted. While it is alive, ``requirement_now`` and ``rank_now`` apply to its next task, and include the demands
-    of its other fields on a node; ``relaxes`` is when a clause moves from the first to the second. ``estimate`` is the
-    expected run time of a task, for a live job in a group that plans with estimates. ``expected_start`` is that of its
-    next task, while one waits; eight of ten jobs start between its bounds. ``within`` is the deadline of each
-    run of a cron job, in seconds from its start.
+    a job file), while it is alive. ``image`` is that of its containers; empty without one. ``ports`` are by name, as
+    in a job file. ``requirement`` and ``rank`` are as submitted. While it is alive, ``requirement_now`` and
+    ``rank_now`` apply to its next task, and include the demands of its other fields on a node; ``relaxes`` is when a
+    clause moves from the first to the second. ``estimate`` is the expected run time of a task, for a live job in a
+    group that plans with estimates. ``expected_start`` is that of its next task, while one waits; eight of ten jobs
+    start between its bounds. ``within`` is the deadline of each run of a cron job, in seconds from its start.
 
     ``parts`` are those of a gang, in the order of their tasks; its ``resource`` is then the mean of its tasks'
     requests.
@@ -195,6 +195,7 @@ class JobView(View, frozen=True):
     retries: int = 0
     after: dict[str, str] = {}
     command: tuple[str, ...] = ()
+    image: str = ""
     environment: dict[str, str] = {}
     secrets: dict[str, str | dict[str, str]] = {}
     directory: str = ""

@@ -1,4 +1,7 @@
-"""Explanations: why a job waits, runs here or ended early, why a group gets no more, why a node is not fuller."""
+"""Explanations: why a job waits, runs here or ended early, why a group gets no more, why a node is not fuller.
+
+They hold no place for long answers: a fork computes them, one question at a time, and lists need not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +46,17 @@ async def job(request: Request, id: str) -> Response:
     """Explain why a job waits and what would change that, why it runs where it runs, and why attempts ended early."""
     committer, found = committer_of(request), await seen_job(request, id)
     explainer: Explainer = request.app.state.explainer
-    async with committer.turns.long_answer():
-        waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
-        told = None if waiting is None else await explainer.explain(waiting)
-        if told is not None:
-            start = await explainer.start(told.job)
-            told = told if start is None else msgspec.structs.replace(told, start=start)
-        view = (
-            _without_waiting_task(committer, int(id), found)
-            if told is None
-            else explanation_view(told, partial(sees_number, request))
-        )
-        view = await _with_tasks(committer, explainer, found, view)
-    return reply(view)
+    waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
+    told = None if waiting is None else await explainer.explain(waiting)
+    if told is not None:
+        start = await explainer.start(told.job)
+        told = told if start is None else msgspec.structs.replace(told, start=start)
+    view = (
+        _without_waiting_task(committer, int(id), found)
+        if told is None
+        else explanation_view(told, partial(sees_number, request))
+    )
+    return reply(await _with_tasks(committer, explainer, found, view))
 
 
 def _without_waiting_task(committer: Committer, number: int, job: AnyJob) -> ExplanationView:
@@ -92,8 +93,7 @@ async def _with_tasks(
 async def group(request: Request, name: str) -> Response:
     """Explain why a group does not get more: bounds, cooling-off, quota, and what its waiting jobs wait for."""
     committer = committer_of(request)
-    async with committer.turns.long_answer():
-        found = await request.app.state.explainer.group(name)
+    found = await request.app.state.explainer.group(name)
     if found is None:
         groups = committer.machine.core.groups
         known = (*groups.by_name, *groups.tree.inner)
@@ -106,7 +106,6 @@ async def node(request: Request, name: str) -> Response:
     """Explain why a node is empty or not fuller."""
     committer = committer_of(request)
     known_node(committer, name)
-    async with committer.turns.long_answer():
-        found = await request.app.state.explainer.node(name)
+    found = await request.app.state.explainer.node(name)
     view = NodeExplanationView(node=name, tasks=found.tasks, free=found.free, reasons=findings(found.reasons))
     return reply(view)

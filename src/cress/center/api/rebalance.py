@@ -54,8 +54,7 @@ async def plan(request: Request) -> Response:
         if unknown:
             raise InputError(f"{unknown[0]!r} is not a goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")
         wanted = PlanPurpose(goals=tuple(_GOALS[word] for word in words), budget=budget)
-    async with committer.turns.long_answer():
-        found = await request.app.state.planner.plan(wanted)
+    found = await request.app.state.planner.plan(wanted)
     return reply(plan_view(committer, found, number, partial(sees_number, request)))
 
 

@@ -109,7 +109,7 @@ class LongRequests:
 
     @asynccontextmanager
     async def long_answer(self) -> AsyncIterator[None]:
-        """Hold one of the few places for long answers."""
+        """Hold one of the few places for long answers that the event loop makes; nothing else is waited for in one."""
         async with self._places:
             yield
 

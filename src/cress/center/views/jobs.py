@@ -222,6 +222,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         preempted=job.preempted,
         reason="" if values else redacted(job.reason),
         command=run.command if run else (),
+        image=run.image.name if run and run.image else "",
         environment=dict(run.environment) if run else {},
         secrets={use.name: _secret(use) for use in run.secrets} if run else {},
         directory=run.directory if run else "",

@@ -26,6 +26,8 @@ from cress.protocol.cluster_views import Applied, UsagePage
 from cress.protocol.queries import UsageQuery
 
 HOURS = 24
+# Groups that are found without a search.
+FEW = 12
 # Size of the drawing of usage, height of a row of it.
 WIDTH, HEIGHT = 960, 34
 
@@ -71,11 +73,15 @@ async def groups(request: Request, session: BrowserSession) -> Response:
     """Show the groups."""
     found = await session.viewer.ask(calls.groups())
     columns, problem = await usage_of(session)
+    name, rows = request.query_params.get("name", "").strip(), rows_of(found.groups)
     return await page(
         request,
         session,
         "groups.html",
-        groups=rows_of(found.groups),
+        groups=[row for row in rows if name.lower() in row.view.name.lower()],
+        total=len(rows),
+        few=FEW,
+        name=name,
         text=found.text,
         columns=columns,
         problem=problem,

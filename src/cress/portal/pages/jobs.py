@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import Request
@@ -37,6 +38,8 @@ from cress.protocol.queries import JobsQuery, TasksQuery
 
 # Jobs of one page, tasks of a job's page.
 JOBS, TASKS = 50, 50
+# Steps that are seen without scrolling.
+FEW_STEPS = 10
 FILTERS = ("state", "group", "user", "name", "type")
 STATES = ("waiting", "running", "succeeded", "failed", "cancelled")
 TYPES = ("batch", "service", "cron", "dag", "database", "lease")
@@ -103,11 +106,9 @@ async def job(request: Request, session: BrowserSession) -> Response:
     caller, view = await asyncio.gather(viewer.caller(), viewer.ask(calls.job(id, 0.0)))
     state, after = request.query_params.get("tasks", ""), request.query_params.get("after", "")
     asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
-    tasks, members, found = await asyncio.gather(
-        _tasks(viewer, view, asked),
-        members_of(viewer, view),
-        explained(viewer, view, whole="whole" in request.query_params),
-    )
+    tasks, members = await asyncio.gather(_tasks(viewer, view, asked), members_of(viewer, view))
+    # Last: a large center answers nobody while it begins an explanation.
+    found = await explained(viewer, view, whole="whole" in request.query_params)
     explanation = found.explanation
     own, now = may_change(caller, view), time.time()
     rows = await rows_of_members(viewer, view, members) if members else rows_of_tasks(tasks.tasks, view.submitted)
@@ -118,7 +119,8 @@ async def job(request: Request, session: BrowserSession) -> Response:
         job=view,
         program=program_of(view),
         requests=requests_of(view, members),
-        steps=_steps(view),
+        steps=steps_of(view, state),
+        step_states=states_of_steps(view),
         tasks=tasks,
         task_state=state,
         task_states=STATES,
@@ -136,11 +138,18 @@ async def job(request: Request, session: BrowserSession) -> Response:
     )
 
 
-def _steps(job: JobView) -> list[tuple[StepView, str]]:
-    """Return the steps of a dag, each with its reason."""
+def steps_of(job: JobView, state: str) -> list[tuple[StepView, str]]:
+    """Return the steps of a dag, each with its reason: those in a state, or all."""
     steps = () if job.dag is None else job.dag.steps
     names = {step.id: step.name for step in steps}
-    return [(step, reason_of_step(step, names)) for step in steps]
+    return [(step, reason_of_step(step, names)) for step in steps if state in ("", step.state)]
+
+
+def states_of_steps(job: JobView) -> list[tuple[str, int]]:
+    """Return the states of the steps of a large dag with their numbers; none if its steps are seen at once anyway."""
+    steps = () if job.dag is None else job.dag.steps
+    count = Counter(step.state for step in steps) if len(steps) > FEW_STEPS else Counter[str]()
+    return [("", len(steps)), *sorted(count.items())] if len(count) > 1 else []
 
 
 async def _tasks(viewer: Viewer, job: JobView, asked: TasksQuery) -> TasksPage:

@@ -18,7 +18,7 @@ from cress.client.errors import ClientError
 from cress.portal.dimensions import measured
 from cress.portal.groups_view import GroupRow, rows_of
 from cress.portal.job_view import waiting_jobs
-from cress.portal.nodes_view import SMALL, all_nodes
+from cress.portal.nodes_view import SMALL, all_nodes, nodes_soon
 from cress.portal.past import SPANS, past_curves, span_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.viewers import Viewer
@@ -32,8 +32,8 @@ from cress.protocol.queries import JobsQuery, UsageQuery
 WAITING, OF_MANY_NODES = 500, 100
 # Seconds for which lists of jobs are kept.
 FRESH = 3.0
-# Preemptions that are listed.
-PREEMPTIONS = 5
+# Preemptions and groups that are listed.
+PREEMPTIONS, MOST_GROUPS = 5, 20
 # The sum of the quotas that is the whole cluster, but for rounding.
 WHOLE = 1.005
 # The used part from which a disk is nearly full.
@@ -74,11 +74,11 @@ def reasons_of(jobs: Iterable[JobView]) -> list[Reason]:
 
 
 def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[GroupRow], late: int) -> list[Attention]:
-    """Return what needs a person, the worst first."""
+    """Return what needs a person, the worst first; ``nodes`` is empty while they are not known."""
     found: list[Attention] = []
     if state.problem:
         found.append(Attention(f"the center cannot store changes: {state.problem}", "free space on its disk"))
-    if not nodes:
+    if not state.nodes:
         found.append(Attention("the cluster has no node", "start an executor: `cress executor`", "/nodes"))
     for word, remedy in (
         ("away", "its executor does not answer: look at the machine, or declare it dead"),
@@ -125,9 +125,15 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
     return found
 
 
+def busiest(groups: Sequence[GroupRow]) -> list[GroupRow]:
+    """Return the groups that the overview lists, in their order: all, or those that use most of their quotas."""
+    chosen = set(sorted(range(len(groups)), key=lambda i: (not groups[i].over, -groups[i].share, i))[:MOST_GROUPS])
+    return [row for number, row in enumerate(groups) if number in chosen]
+
+
 async def preemptions_of(viewer: Viewer) -> list[EventView]:
     """Return the latest preemptions, the newest first; none if the events are not there in a moment."""
-    events = [*reversed(viewer.events)] or await viewer.soon(("recent events", ""), viewer.recent_events, FRESH)
+    events = [*reversed(viewer.events)] or await viewer.soon(("events", ""), viewer.recent_events, FRESH, "events")
     return [event for event in events or () if event.kind == "task.preempted"][:PREEMPTIONS]
 
 
@@ -149,14 +155,14 @@ async def _waiting(viewer: Viewer, *, whole: bool) -> JobsPage | None:
 @signed_in
 async def overview(request: Request, session: BrowserSession) -> Response:
     """Show the overview."""
-    viewer = session.viewer
+    viewer, whole = session.viewer, "whole" in request.query_params
     # Each of them takes some milliseconds, and two may be waited for in vain: none waits for another one.
     (state, found, nodes, waiting), (running, ended), (deadlines, preempted, past) = await asyncio.gather(
         asyncio.gather(
             viewer.ask(calls.state()),
             viewer.ask(calls.groups()),
-            all_nodes(viewer, ""),
-            _waiting(viewer, whole="whole" in request.query_params),
+            all_nodes(viewer, "") if whole else nodes_soon(viewer),
+            _waiting(viewer, whole=whole),
         ),
         asyncio.gather(
             viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH),
@@ -181,16 +187,18 @@ async def overview(request: Request, session: BrowserSession) -> Response:
         measures=measured(state.capacity, state.used),
         past=past,
         spans=SPANS,
-        groups=groups,
+        groups=busiest(groups),
+        every_group=len(groups),
         deadlines=deadlines,
         preempted=preempted,
-        pending=waiting is None,
+        counting=waiting is None,
+        looking=nodes is None,
         reasons=reasons_of(waiting.jobs) if waiting else [],
         counted=len(waiting.jobs) if waiting else 0,
         more=waiting is not None and waiting.next is not None,
         running=running.jobs,
         failed=[job for job in ended.jobs if time.time() - (job.ended or 0) < 86400],
-        troubles=troubles_of(state, nodes.nodes, groups, late),
+        troubles=troubles_of(state, nodes.nodes if nodes else (), groups, late),
         now=time.time(),
         about="",
         pause=3,

@@ -78,7 +78,7 @@ async def submit_page(request: Request, session: BrowserSession) -> Response:
     if not earlier:
         return await _form(request, session, EXAMPLE, [], 200)
     view = await session.viewer.ask(calls.job(number_of(earlier, "from"), 0.0))
-    if view.type != "batch" or view.parts or not view.command:
+    if view.type != "batch" or view.parts or not (view.command or view.image):
         raise InputError(f"job {view.id} cannot be written as a job file from here", hint="submit its own file again")
     replaces = "" if view.state in OVER else str(view.id)
     return await _form(request, session, job_file_of(view, change), [], 200, replaces)

@@ -14,20 +14,86 @@
   let text = "";
   let drawn = 0;
   let waiting = false;
+  // The line whose end has not arrived yet.
+  const last = document.createElement("span");
+
+  // --- escapes ----------------------------------------------------------------------------------------------------------
+
+  // Programs colour their output by escapes, and write progress over itself by carriage returns.
+  const ESCAPE = /\x1b(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
+  // An escape whose end has not arrived yet.
+  const OPEN = /\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}|\][^\x07\x1b]{0,200}|[ -/]{0,4})?$/;
+  let style = "";
+
+  // Takes over what the numbers of an escape say: bold, and one of sixteen colours; all others are left out.
+  function restyle(numbers) {
+    const kept = new Set(style.split(" ").filter(Boolean));
+    const drop = (start) => { for (const one of kept) if (one.startsWith(start)) kept.delete(one); };
+    const codes = numbers.split(/[;:]/).map(Number);
+    for (let i = 0; i < codes.length; i += 1) {
+      const code = codes[i];
+      if (code === 0) kept.clear();
+      else if (code === 1) kept.add("bold");
+      else if (code === 22) kept.delete("bold");
+      else if (code === 39) drop("ink");
+      else if (code === 38 || code === 48) i += codes[i + 1] === 5 ? 2 : 4;
+      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) { drop("ink"); kept.add(`ink${code % 10}`); }
+    }
+    style = [...kept].join(" ");
+  }
+
+  // What a terminal would show of a line that was written over.
+  function lastWritten(line) {
+    let end = line.length;
+    while (line[end - 1] === "\r") end -= 1;
+    return line.slice(line.lastIndexOf("\r", end - 1) + 1, end);
+  }
+
+  // The text without escapes, with its progress written over: as pairs of a style and a text.
+  function pieces(raw) {
+    const found = [];
+    let from = 0;
+    const add = (part) => { if (part) found.push([style, part]); };
+    const whole = raw.includes("\r") ? raw.split("\n").map(lastWritten).join("\n") : raw;
+    for (const match of whole.matchAll(ESCAPE)) {
+      add(whole.slice(from, match.index));
+      if (match[2] === "m") restyle(match[1]);
+      from = match.index + match[0].length;
+    }
+    add(whole.slice(from));
+    return found;
+  }
+
+  function element([kind, part]) {
+    if (!kind) return part;
+    const made = document.createElement("span");
+    made.className = kind;
+    made.textContent = part;
+    return made;
+  }
+
+  // --- drawing ----------------------------------------------------------------------------------------------------------
 
   function draw() {
     waiting = false;
     const word = search.value;
     if (!word) {
-      // Only what is new is added, so that a long log stays fast.
-      if (drawn === 0) box.textContent = "";
-      box.append(text.slice(drawn));
-      drawn = text.length;
+      // Only new lines are added, so that a long log stays fast. The last one may still be written over.
+      if (drawn === 0) { box.textContent = ""; style = ""; box.append(last); }
+      const until = text.lastIndexOf("\n") + 1;
+      if (until > drawn) {
+        last.before(...pieces(text.slice(drawn, until)).map(element));
+        drawn = until;
+      }
+      const before = style;
+      last.replaceChildren(...pieces(text.slice(drawn).replace(OPEN, "")).map(element));
+      style = before;
       found.textContent = "";
     } else {
       drawn = 0;
       const lower = word.toLowerCase();
-      const lines = text.split("\n");
+      style = "";
+      const lines = pieces(text).map((piece) => piece[1]).join("").split("\n");
       let hits = 0;
       const parts = [];
       for (const line of lines) {

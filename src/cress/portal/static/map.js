@@ -132,15 +132,25 @@
     // The page is shown before the map is drawn: 10,000 cells are more than all the rest. Its place is kept free.
     if (!data) { data = outline; layout(); }
     try {
-      const answer = await fetch(source.dataset.from, { headers: { Accept: "application/json" } });
+      const since = data.version ? `&since=${data.version}` : "";
+      const answer = await fetch(source.dataset.from + since, { headers: { Accept: "application/json" } });
       if (!answer.ok) return;
-      const columns = await answer.json();
+      const columns = answer.status === 204 ? null : await answer.json();
       if (number !== asked) return;
-      data = { ...columns, count: columns.names.length };
-      if (at >= 0 && columns.names.length) choose(at); else { tip.textContent = ""; draw(); }
+      // Nothing has changed, but perhaps the theme.
+      if (!columns) { draw(); return; }
+      if (columns.since) update(columns); else data = { ...columns, count: columns.names.length };
+      if (at >= 0 && data.names.length) choose(at); else { tip.textContent = ""; draw(); }
     } catch (error) {
       // The banner says that the portal is away; the map stays as it was.
     }
+  }
+
+  // Takes over what has changed since the version that is here.
+  function update(changed) {
+    for (const name of ["shares", "running"]) for (const [i, value] of changed[name]) data[name][i] = value;
+    data.states = changed.states;
+    data.version = changed.version;
   }
 
   document.addEventListener("refreshed", load);

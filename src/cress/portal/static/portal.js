@@ -5,15 +5,29 @@ const zoned = new Intl.DateTimeFormat(undefined, {
   year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
 });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 const day = new Intl.DateTimeFormat("en-CA", { year: "numeric", month: "2-digit", day: "2-digit" });
+
+// The marks of an axis: times, with seconds where the marks are close, and with the day where it is not that of the mark before.
+function showMarks(marks, today) {
+  let before = today;
+  for (const mark of marks) {
+    const at = new Date(1000 * Number(mark.dataset.at));
+    const time = mark.dataset.step < 60 ? clock.format(at) : minutes.format(at);
+    const its = day.format(at);
+    mark.textContent = its === before ? time : `${its.slice(5)} ${time}`;
+    before = its;
+  }
+}
 
 function showTimes(root) {
   const today = day.format(new Date());
-  for (const element of root.querySelectorAll("[data-at]")) {
+  for (const drawing of root.querySelectorAll("svg.timeline")) showMarks(drawing.querySelectorAll("text[data-at]"), today);
+  for (const element of root.querySelectorAll("time[data-at]")) {
     const at = new Date(1000 * Number(element.dataset.at));
-    const short = element.dataset.clock || day.format(at) === today;
+    const short = day.format(at) === today;
     element.textContent = short ? clock.format(at) : `${day.format(at)} ${clock.format(at)}`;
-    if (element.tagName === "TIME") element.title = `${zoned.format(at)} ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+    element.title = `${zoned.format(at)} ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
   }
 }
 
@@ -157,9 +171,12 @@ addEventListener("pageshow", () => { for (const form of document.querySelectorAl
 // What is typed into a form with `data-draft` outlives a session that ends, a portal that stops and a page that is left.
 // The page after a change that was made forgets it, and so does signing out.
 const DRAFT = "draft:";
+const TYPED = "textarea[name], select[name], input[name]:not([type=hidden], [type=checkbox])";
 
 function keepDraft(form) {
-  const fields = [...form.querySelectorAll("textarea")].map((field) => [field.name, field.value]);
+  // The answer to a form has the values that were sent, as if nothing had been typed.
+  const typed = "given" in form.dataset ? () => true : isChanged;
+  const fields = [...form.querySelectorAll(TYPED)].filter(typed).map((field) => [field.name, field.value]);
   sessionStorage.setItem(DRAFT + form.dataset.draft, JSON.stringify(fields));
 }
 
@@ -171,7 +188,7 @@ function restoreDraft(form) {
   const kept = new Map(JSON.parse(sessionStorage.getItem(DRAFT + form.dataset.draft) || "[]"));
   let changed = false;
   // The answer to a form has the text that was sent.
-  if (!("given" in form.dataset)) for (const field of form.querySelectorAll("textarea")) {
+  if (!("given" in form.dataset)) for (const field of form.querySelectorAll(TYPED)) {
     if (!kept.has(field.name) || kept.get(field.name) === field.value) continue;
     field.value = kept.get(field.name);
     changed = true;
