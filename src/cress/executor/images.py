@@ -36,6 +36,7 @@ from cress.executor.runtimes import linux
 from cress.model.allowed_sources import AllowedSources, parse_address
 from cress.model.archives import archive_in
 from cress.network.connection_guard import ConnectionGuard, RefusedError
+from cress.protocol.regular_files import read_regular
 
 FOLDER = "images"
 # The programs that pull and unpack images.
@@ -145,7 +146,7 @@ class Images:
         tag = self._folder / f"tag-{hashlib.sha256(reference.encode()).hexdigest()}"
         with contextlib.suppress(OSError):
             if time.time() - tag.stat().st_mtime < TAG_KEPT and not options:
-                return tag.read_text(), False
+                return read_regular(tag).decode(), False
         told = self._ask(reference, options)
         if not _DIGEST.fullmatch(told):
             raise Failed(f"the registry gave no digest of {reference}: {told[:200]}")

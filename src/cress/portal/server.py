@@ -47,6 +47,8 @@ from cress.portal.pages import (
 from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC, no_page
+from cress.protocol.private_files import write_private
+from cress.protocol.regular_files import read_regular
 
 PAGES = (
     entry,
@@ -140,7 +142,7 @@ def run(settings: PortalSettings, announce: Callable[[str], None]) -> int:
         pass  # uvicorn has stopped cleanly, and raises the signal again
     finally:
         with suppress(OSError, msgspec.MsgspecError):
-            if msgspec.json.decode(path.read_bytes(), type=PortalPlace).pid == place.pid:
+            if msgspec.json.decode(read_regular(path), type=PortalPlace).pid == place.pid:
                 path.unlink()
     return 0
 
@@ -196,7 +198,7 @@ def _listen(settings: PortalSettings) -> socket.socket:
 
 def _last_port(folder: Path) -> int:
     with suppress(OSError, ValueError):
-        port = int((folder / "portal.port").read_text())
+        port = int(read_regular(folder / "portal.port"))
         return port if 0 < port < 2**16 else 0
     return 0
 
@@ -204,12 +206,8 @@ def _last_port(folder: Path) -> int:
 def _write(path: Path, place: PortalPlace) -> None:
     """Write the place of the portal; only the owner may read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (path.parent / "portal.port").write_text(place.url.rpartition(":")[2])
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(place))
-    new.replace(path)
+    write_private(path.parent / "portal.port", place.url.rpartition(":")[2].encode())
+    write_private(path, msgspec.json.encode(place))
 
 
 def _shown(settings: PortalSettings) -> str:
