@@ -9,7 +9,6 @@ import typer
 
 from cress.cli.common import Data
 from cress.cli.errors import told
-from cress.protocol.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +100,7 @@ def new_link(folder: Path, pid: int | None = None) -> str | None:
     from cress.portal.settings import PLACE, PortalPlace
 
     try:
-        place = msgspec.json.decode(read_regular(folder / PLACE), type=PortalPlace)
+        place = msgspec.json.decode((folder / PLACE).read_bytes(), type=PortalPlace)
         if pid not in {None, place.pid}:
             return None
         # The certificate is for the name in the address, and the secret is of use to this one portal only.

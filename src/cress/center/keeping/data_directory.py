@@ -68,7 +68,7 @@ class DataDirectory:
             self._hide_address()
         except NotRegularError as error:
             os.close(self._lock)
-            raise InputError(error.strerror, hint="move it away", file=str(error.filename)) from None
+            raise InputError(f"it is {error.kind}, not a file", hint="move it away", file=str(error.filename)) from None
         except OSError as error:
             os.close(self._lock)
             raise _in_the_way(Path(error.filename or path / ADDRESS), error) from None
