@@ -29,7 +29,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from cress.executor.addresses import Failed
-from cress.executor.disk_room import took_large_part
+from cress.executor.disk_room import larger_disk, took_large_part
 from cress.executor.folder import named, remove
 from cress.executor.inputs import FOLDER as INPUTS
 from cress.executor.runtimes import linux
@@ -252,7 +252,10 @@ class Images:
             for unfinished in ("new", "rootfs"):
                 shutil.rmtree(place / unfinished, ignore_errors=True)
             if too_large:
-                raise Failed("no room is left on the disk of this node: the image takes most of it") from None
+                remedy = larger_disk(place)
+                raise Failed(
+                    f"no room is left on the disk of this node: the image takes most of it ({remedy})"
+                ) from None
             raise
 
     def _unpack(self, place: Path, copy: Callable[[Path], None]) -> None:
