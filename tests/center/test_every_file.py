@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -39,8 +40,10 @@ from cress.center.secrets.key_file import KeyFile
 from cress.center.settings import CenterSettings
 from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import read_certificate
-from cress.center.tls.server import center_tls
+from cress.center.tls.server import Files, center_tls
+from cress.center.tls.server import _context as listening_context
 from cress.client.config import read_token as client_token
+from cress.client.tls import trusting
 from cress.executor.account_rules import write_rules
 from cress.executor.folder_check import check_folder
 from cress.executor.journal import JournalFile
@@ -49,6 +52,8 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.options import Options
 from cress.model.resources import Dimensions
+from cress.portal.server import _check as check_portal
+from cress.portal.settings import PortalSettings
 from cress.protocol.access_views import AuditEntry
 from cress.shell.executor.records import Boot, Epoch
 from cress.store.base import Saved, StoreError
@@ -202,7 +207,7 @@ def test_nothing_is_left_out(left: Path) -> None:
     assert told(left) == []
     assert [name for name in names(left) if name not in FILES] == []
     # Beside a center that ``cress up`` has started.
-    for name in ("portal.json", "portal.port"):
+    for name in ("portal.json", "portal.port", ".portal.json.12"):
         (left / name).write_text("1")
     assert check(left / "cress.db").others == []
     (left / "notes.txt").touch()
@@ -259,6 +264,9 @@ def at_once() -> Iterator[None]:
 
 
 def test_an_operators_file_that_is_a_pipe_or_a_socket_is_refused_at_once(tmp_path: Path) -> None:
+    def no_jobs(*_: object) -> Any:
+        raise AssertionError
+
     os.mkfifo(fifo := tmp_path / "fifo", 0o600)
     listening = tmp_path / "socket"
     with closing(socket.socket(socket.AF_UNIX)) as bound:
@@ -272,6 +280,9 @@ def test_an_operators_file_that_is_a_pipe_or_a_socket_is_refused_at_once(tmp_pat
         lambda path: sender_settings(replace(CenterSettings(data=tmp_path), notify_key=path)),
         lambda path: KeyFile(path, tmp_path / "data").read(),
         client_token,
+        trusting,
+        lambda path: listening_context(Files(path, path, path)),
+        lambda path: check_portal(PortalSettings(folder=tmp_path, read_jobs=no_jobs, tls_cert=path, tls_key=path)),
     )
     for path, kind in ((fifo, "a named pipe"), (listening, "a socket")):
         for read in readers:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor import unvouched
+from cress.executor.bundle import BundleError, BundleFolder
 from cress.executor.folder import FILES, FOLDERS, clear_way
 from cress.executor.folder_check import check_folder
 from cress.executor.journal import JournalFile
@@ -59,6 +60,11 @@ def test_pipes_and_devices_are_set_aside_or_removed(tmp_path: Path) -> None:
     journal = JournalFile(tmp_path / "journal")
     journal.close()
     assert "journal is a named pipe; it was set aside as journal.damaged-1" in journal.damage
+    for name in ("ca.pem", "key.pem", "cert.pem"):
+        os.mkfifo(tmp_path / name, 0o600)
+    with pytest.raises(BundleError, match="it is a named pipe, not a file"):
+        BundleFolder(tmp_path).context()
+    assert BundleFolder(tmp_path).fault() == "it is a named pipe, not a file"
     for name in ("", "supervisor.sock"):  # a socket is what it should be
         assert clear_way(tmp_path) == [], name
         with socket.socket(socket.AF_UNIX) as listening:

@@ -48,7 +48,7 @@ from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC, no_page
 from cress.protocol.private_files import write_private
-from cress.protocol.regular_files import read_regular
+from cress.protocol.regular_files import check_regular, read_regular
 
 PAGES = (
     entry,
@@ -164,6 +164,12 @@ def _end_with(server: uvicorn.Server, loop: asyncio.AbstractEventLoop) -> None:
 def _check(settings: PortalSettings) -> None:
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
+    for option, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
+        try:
+            if path is not None:
+                check_regular(path)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=str(path), field=option) from None
     if settings.host not in LOOPBACK and settings.tls_cert is None and not os.environ.get(INSECURE):
         raise InputError(
             f"cookies would travel to {settings.host} unencrypted",

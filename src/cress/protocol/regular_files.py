@@ -29,10 +29,18 @@ def kind_of(mode: int) -> str:
     return next((kind for is_one, kind in _KINDS if is_one(mode)), "")
 
 
+def check_regular(path: Path) -> None:
+    """Raise NotRegularError for what is neither a file nor a folder, and OSError for what is not there.
+
+    It is for files that a library opens by their names.
+    """
+    _check(path, path.stat())
+
+
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
     """Return a descriptor of a file; it never waits. Raises OSError, and NotRegularError before anything is opened."""
     try:
-        _check(path, os.stat(path))  # noqa: PTH116 – as below
+        check_regular(path)
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
