@@ -7,32 +7,53 @@ is lost by it.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
-from collections.abc import Callable
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from cress.center.committing.anchors import Anchors
+from cress.center.files.group_file import read_groups
+from cress.center.files.yaml_file import read_text
 from cress.center.keeping.anchor_notes import tls_mark_of
 from cress.center.keeping.audit import Audit
 from cress.center.keeping.audit_check import check_audit
 from cress.center.keeping.data_directory import DataDirectory
 from cress.center.keeping.files_check import audit_mark
 from cress.center.keeping.owner_token import ensure_token, fingerprint_of
+from cress.center.keeping.owner_token import read_token as owner_token
 from cress.center.keeping.store_maintenance import check
 from cress.center.keeping.tls_check import check_tls
+from cress.center.notifications.notifier import sender_settings
+from cress.center.secrets.key_file import KeyFile
 from cress.center.settings import CenterSettings
 from cress.center.tls.authority import Authority
-from cress.center.tls.server import center_tls
+from cress.center.tls.certificates import read_certificate
+from cress.center.tls.server import Files, center_tls
+from cress.center.tls.server import _context as listening_context
+from cress.client.config import read_token as client_token
+from cress.client.tls import trusting
 from cress.executor.account_rules import write_rules
 from cress.executor.folder_check import check_folder
 from cress.executor.journal import JournalFile
 from cress.executor.runtimes.accounts import AccountRules
+from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.portal.server import _check as check_portal
+from cress.portal.settings import PortalSettings
 from cress.protocol.access_views import AuditEntry
 from cress.shell.executor.records import Boot, Epoch
 from cress.store.base import Saved, StoreError
@@ -40,6 +61,7 @@ from cress.store.tools import reading
 from tests.center.inside import Inside
 from tests.center.program import Center, eventually, run_to_end
 from tests.forked import run_cress
+from tests.waiting import PATIENCE
 
 ENTRIES = 34
 
@@ -139,7 +161,12 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
-HARMS: tuple[Callable[[Path], None], ...] = (flip, flip_early, cut, empty, remove, folder)
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+HARMS: tuple[Callable[[Path], None], ...] = (flip, flip_early, cut, empty, remove, folder, pipe)
 CONTENT = "flip flip_early cut empty remove"
 # Files, damages of them that nothing names, and the reason why these are harmless.
 HARMLESS: list[tuple[str, str, str]] = [
@@ -180,7 +207,7 @@ def test_nothing_is_left_out(left: Path) -> None:
     assert told(left) == []
     assert [name for name in names(left) if name not in FILES] == []
     # Beside a center that ``cress up`` has started.
-    for name in ("portal.json", "portal.port"):
+    for name in ("portal.json", "portal.port", ".portal.json.12"):
         (left / name).write_text("1")
     assert check(left / "cress.db").others == []
     (left / "notes.txt").touch()
@@ -220,18 +247,65 @@ def test_a_running_center_keeps_the_mark_of_its_audit_log_in_the_store(tmp_path:
     assert "is gone, and with it 2 entries" in told(data)[0]
 
 
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Whatever waits for another program ends: nobody writes to a pipe in the place of a file."""
+
+    def waits(*_: object) -> None:
+        raise AssertionError("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, waits)
+    signal.alarm(int(PATIENCE))
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_an_operators_file_that_is_a_pipe_or_a_socket_is_refused_at_once(tmp_path: Path) -> None:
+    def no_jobs(*_: object) -> Any:
+        raise AssertionError
+
+    os.mkfifo(fifo := tmp_path / "fifo", 0o600)
+    listening = tmp_path / "socket"
+    with closing(socket.socket(socket.AF_UNIX)) as bound:
+        bound.bind(str(listening))
+    listening.chmod(0o600)
+    readers: tuple[Callable[[Path], object], ...] = (
+        owner_token,
+        partial(read_text, what="a topology"),
+        lambda path: read_groups(path, Machine(Dimensions(), Options()), Options(), Dimensions()),
+        read_certificate,
+        lambda path: sender_settings(replace(CenterSettings(data=tmp_path), notify_key=path)),
+        lambda path: KeyFile(path, tmp_path / "data").read(),
+        client_token,
+        trusting,
+        lambda path: listening_context(Files(path, path, path)),
+        lambda path: check_portal(PortalSettings(folder=tmp_path, read_jobs=no_jobs, tls_cert=path, tls_key=path)),
+    )
+    for path, kind in ((fifo, "a named pipe"), (listening, "a socket")):
+        for read in readers:
+            with at_once(), pytest.raises(InputError, match=f"it is {kind}, not a file"):
+                read(path)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_named_or_the_damage_is_harmless(left: Path, tmp_path: Path, name: str) -> None:
     if not (left / name).exists():
         pytest.skip("SQLite has removed it")
     silent: list[str] = []
     for harm in HARMS:
-        if not (left / name).stat().st_size and harm not in (remove, folder):
+        if not (left / name).stat().st_size and harm not in (remove, folder, pipe):
             continue
         data = tmp_path / harm.__name__
         shutil.copytree(left, data)
         harm(data / name)
-        found = told(data)
+        with at_once():
+            found = told(data)
+            if harm is pipe and not name.startswith("executors"):
+                with pytest.raises(InputError, match=rf"{re.escape(name)}: it is a named pipe"):
+                    DataDirectory(data)
         known = any(re.fullmatch(where, name) and harm.__name__ in how.split() for where, how, _ in HARMLESS)
         if not known and not any(Path(name).name in sentence for sentence in found):
             silent.append(f"{harm.__name__}: {found}")

@@ -6,6 +6,7 @@ import asyncio
 import pwd
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -209,6 +210,17 @@ def test_a_center_without_a_provider_says_so(shared: Center) -> None:
     for method in ("GET", "POST"):
         answer = shared.http.request(method, "/v1/login", json={} if method == "POST" else None)
         assert (answer.status_code, "this center has no sign-in" in answer.text) == (404, True)
+
+
+def test_an_id_token_is_accepted_once_also_by_the_next_center(process: ProviderProcess, tmp_path: Path) -> None:
+    """The used ones were in memory alone: after a restart, one that was seen on its way was good again."""
+    body = {"id_token": process.id_token()}
+    more = f"oidc=__import__('cress.center.settings', fromlist=['x']).Oidc(issuer={process.url!r}, client_id='cress')"
+    codes = []
+    for _ in range(2):
+        with Center(tmp_path / "data", forked=True, more=more) as center:
+            codes += [center.http.post("/v1/login", json=body).status_code for _ in range(2)]
+    assert codes == [201, 401, 401, 401]
 
 
 class Answers(httpx.MockTransport):

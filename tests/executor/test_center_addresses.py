@@ -52,6 +52,35 @@ def test_one_that_sleeps_holds_up_none_of_the_others(monkeypatch: pytest.MonkeyP
         asyncio.run(story())
 
 
+def test_after_a_refusal_the_others_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cress.executor.centers.STAGGER", 3600)
+    with closing(Center()) as third:
+
+        async def story() -> None:
+            known = centers(url_of(free_port()), url_of(free_port()), url_of(third.port))
+            await (await asyncio.wait_for(known.connect(), PATIENCE)).close()
+
+        asyncio.run(story())
+
+
+def test_a_silent_center_is_compared_with_the_others_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cress.executor.centers.LOOK", 3600)
+    port = free_port()
+
+    async def story() -> None:
+        with closing(Center()) as first:
+            known = centers(url_of(port), url_of(first.port))
+            wire = await known.connect()
+            moved = asyncio.create_task(known.moved(lambda: True))
+            await asyncio.sleep(0.2)
+            with closing(Center(port)):
+                assert await asyncio.wait_for(moved, PATIENCE) == url_of(port)
+                await wire.close()
+                await (await known.connect()).close()
+
+    asyncio.run(story())
+
+
 def test_another_one_that_begins_to_listen_is_noticed_and_the_next_one() -> None:
     port = free_port()
 

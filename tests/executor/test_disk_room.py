@@ -75,7 +75,9 @@ def test_a_job_whose_own_files_fill_a_disk_is_at_fault(
     disk.f_bavail, disk.f_files, disk.f_favail = free * 2**20 // 4096, files, 0
     (tmp_path / "work").mkdir()
     found, behind = brought(monkeypatch, tmp_path / "work", "x", size * 2**20)
-    assert (found, behind) == (cause, ": the files of the job itself take it" if cause is Cause.FILES else ""), what
+    remedy = "this disk has 100M; `requirement: DiskTotal > 100M` asks for a larger one"
+    told = f": the files of the job itself take it ({remedy})" if cause is Cause.FILES else ""
+    assert (found, behind) == (cause, told), what
 
 
 @pytest.mark.usefixtures("disk")

@@ -147,13 +147,14 @@ def test_what_is_told_late_is_told_once_however_slow_the_rest_stays(tmp_path: Pa
     asyncio.run(story())
 
 
-def test_the_machine_is_described_as_a_cluster_takes_it() -> None:
-    found = facts.attributes()
+def test_the_machine_is_described_as_a_cluster_takes_it(tmp_path: Path) -> None:
+    found = facts.attributes(tmp_path)
     check_attributes(found, Dimensions())
     assert found["OSKernel"] == os.uname().release
     assert found["Architecture"] == os.uname().machine
     assert found["CPUs"] == len(os.sched_getaffinity(0))
     assert found["MemoryTotal"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert found["DiskTotal"] == shutil.disk_usage(tmp_path).total
     assert all(value for value in found.values()), "what the machine does not tell is absent"
     if shutil.which("ldd"):
         assert found.get("Glibc", "") == os.confstr("CS_GNU_LIBC_VERSION").removeprefix("glibc ")  # type: ignore[union-attr]

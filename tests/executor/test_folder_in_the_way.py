@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor import unvouched
+from cress.executor.bundle import BundleError, BundleFolder
 from cress.executor.folder import FILES, FOLDERS, clear_way
 from cress.executor.folder_check import check_folder
 from cress.executor.journal import JournalFile
@@ -38,6 +40,35 @@ def test_each_is_set_aside_and_named(tmp_path: Path) -> None:
     (tmp_path / "agent.lock").mkdir()
     assert "set aside as agent.lock.in-the-way-2" in clear_way(tmp_path)[0]
     assert clear_way(tmp_path) == []
+
+
+def test_pipes_and_devices_are_set_aside_or_removed(tmp_path: Path) -> None:
+    """Whoever reads a pipe waits for a writer for ever."""
+    files = [name for name in FILES if not name.endswith(".sock")]
+    for name in files:
+        os.mkfifo(tmp_path / name)
+    for folder in ("checks", "ends"):
+        (tmp_path / folder).mkdir()
+        os.mkfifo(tmp_path / folder / "7")
+    os.mkfifo(tmp_path / "journal")
+    assert any(f"{tmp_path / 'journal'} is a named pipe" in sentence for sentence in check_folder(tmp_path))
+    said = clear_way(tmp_path)
+    for name in files:
+        assert any(f"{tmp_path / name} is a named pipe" in sentence for sentence in said), name
+        assert not (tmp_path / name).exists()
+    assert not list(tmp_path.glob("*/7"))
+    journal = JournalFile(tmp_path / "journal")
+    journal.close()
+    assert "journal is a named pipe; it was set aside as journal.damaged-1" in journal.damage
+    for name in ("ca.pem", "key.pem", "cert.pem"):
+        os.mkfifo(tmp_path / name, 0o600)
+    with pytest.raises(BundleError, match="it is a named pipe, not a file"):
+        BundleFolder(tmp_path).context()
+    assert BundleFolder(tmp_path).fault() == "it is a named pipe, not a file"
+    for name in ("", "supervisor.sock"):  # a socket is what it should be
+        assert clear_way(tmp_path) == [], name
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "supervisor.sock")) if not name else None
 
 
 @pytest.fixture

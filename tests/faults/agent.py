@@ -41,7 +41,8 @@ class Agent(Mortal):
     def __init__(self, node: Node) -> None:
         super().__init__(node.world, f"{node.name} agent")
         self.node = node
-        self.loop = agent.Agent("the center", retry=RETRY, chance=self.world.random.random, quiet=True)
+        center = "one,another" if node.several else "the center"
+        self.loop = agent.Agent(center, retry=RETRY, chance=self.world.random.random, quiet=True)
         self.up: End | None = None
         self.down: End | None = None
         self._session = 0  # what belongs to an earlier one is not done any more

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cress.model.allowed_sources import ANY, AllowedSources
+from cress.network import connection_guard
 from cress.network.connection_guard import ConnectionGuard, RefusedError
 
 # Documentation addresses: nobody has them.
@@ -60,6 +61,24 @@ def test_no_name_and_an_address_are_no_names(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_centers_host_is_refused_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     it = guard(monkeypatch, ANY, center="nowhere.invalid,files.example.org")
-    with pytest.raises(RefusedError, match=r"203\.0\.113\.7 is the address of the center, which jobs may not use"):
-        it.check("203.0.113.7", 443)
+    # The second one leads there through a gateway.
+    for address in ("203.0.113.7", "64:ff9b::cb00:7107"):
+        with pytest.raises(RefusedError, match=r"is the address of the center, which jobs may not use"):
+            it.check(address, 443)
     it.check("203.0.113.8", 443)
+
+
+def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One domain has as many names and addresses as its owner likes, and the process lives as long as its center."""
+    monkeypatch.setattr(connection_guard, "MOST_NAMES", 20)
+    it = guard(monkeypatch, "n7.example.org", "m199.example.org")
+    for number in range(200):
+        monkeypatch.setitem(NAMES, f"n{number}.example.org", f"198.51.100.{number}")
+        it._resolved(f"n{number}.example.org")
+        monkeypatch.setitem(NAMES, f"m{number}.example.org", "203.0.113.9")
+        it._resolved(f"m{number}.example.org")
+    assert len(it._names) <= 20
+    assert sum(map(len, it._names.values())) <= 20 * 100
+    it.check("203.0.113.9", 443)
+    with pytest.raises(RefusedError, match="is not among the hosts"):
+        it.check("198.51.100.7", 443)

@@ -29,6 +29,7 @@ from cress.client.config_file import CLUSTER, NamedCluster, read_client_file
 from cress.client.logins import Login, find_login
 from cress.model.errors import InputError
 from cress.protocol.join_tokens import PREFIX as JOIN_TOKEN
+from cress.protocol.regular_files import read_regular
 
 URL, TOKEN, DATA, SOCKET, CA = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "CRESS_SOCKET", "CRESS_CA"
 # The variable that allows sending users' tokens over connections that others can read.
@@ -268,7 +269,7 @@ def read_token(path: Path) -> str:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise InputError(f"other users may read or change the token {path}", hint=f"chmod 600 {path}")
-        token = path.read_text(encoding="utf-8").strip()
+        token = read_regular(path).decode().strip()
     except OSError as error:
         raise InputError(f"the token {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -281,7 +282,7 @@ def read_token(path: Path) -> str:
 def _read_place(folder: Path, *, chosen: bool) -> tuple[str, Path | None]:
     path = folder / CENTER_FILE
     try:
-        text = path.read_bytes()
+        text = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         raise NoCenter(missing(folder, chosen=chosen)) from None
     except OSError as error:

@@ -26,6 +26,7 @@ from cress.protocol.access_views import JoinedView
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
 from cress.protocol.join_tokens import fingerprint, parsed_join_token
 from cress.protocol.private_files import make_private_folder, write_private
+from cress.protocol.regular_files import read_regular
 
 # Most characters of a common name in X.509.
 _MOST_COMMON_NAME = 64
@@ -97,7 +98,7 @@ def _certificate_in(bundle: Path) -> x509.Certificate | None:
     if not path.exists():
         return None
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificate(read_regular(path))
     except OSError as error:
         raise InputError(f"the certificate cannot be read: {error.strerror}", file=str(path)) from None
     except ValueError:
@@ -109,7 +110,7 @@ def _key_in(bundle: Path) -> ec.EllipticCurvePrivateKey:
     path = bundle / BUNDLE_KEY
     if path.exists():
         try:
-            key = serialization.load_pem_private_key(path.read_bytes(), None)
+            key = serialization.load_pem_private_key(read_regular(path), None)
         except OSError as error:
             raise InputError(f"the key cannot be read: {error.strerror}", file=str(path)) from None
         except (ValueError, TypeError):

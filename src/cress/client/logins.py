@@ -10,6 +10,7 @@ import msgspec
 
 from cress.model.errors import InputError
 from cress.protocol.private_files import make_private_folder, write_private
+from cress.protocol.regular_files import read_regular
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ def _read() -> _Logins:
     try:
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise InputError(f"other users may read or change {path}", hint=f"chmod 600 {path}")
-        return msgspec.json.decode(path.read_bytes(), type=_Logins)
+        return msgspec.json.decode(read_regular(path), type=_Logins)
     except (FileNotFoundError, NotADirectoryError):
         return _Logins()
     except OSError as error:

@@ -8,11 +8,14 @@ from pathlib import Path
 from cress.client.errors import ClientError, Unproven, Unreachable
 from cress.model.errors import InputError
 from cress.protocol.bundle_files import tls_reason
+from cress.protocol.regular_files import check_regular
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:
     """Return a context that trusts one authority; None: those of the system. Raises InputError."""
     try:
+        if ca is not None:
+            check_regular(ca)
         return ssl.create_default_context(cafile=ca)
     except ssl.SSLError:
         raise InputError(

@@ -16,6 +16,7 @@ import msgspec
 
 from cress.executor.runtimes.accounts import AccountRules, NodeAccount, account_of
 from cress.model.run import Run
+from cress.protocol.regular_files import read_regular
 from cress.shell.executor.starting import StartError
 
 FILE = "accounts.json"
@@ -91,7 +92,7 @@ class TaskAccounts:
                 status = os.stat(self._path)  # noqa: PTH116 - at every start
                 version = status.st_ino, status.st_mtime_ns
                 if version != self._version:
-                    rules = decoded(self._path.read_bytes())
+                    rules = decoded(read_regular(self._path))
         except (OSError, msgspec.MsgspecError) as error:
             self._version = (-1, -1)
             raise StartError(f"the rules for accounts cannot be read: {self._path}: {error}", node=True) from None

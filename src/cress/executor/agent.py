@@ -271,7 +271,16 @@ class AgentProgram:
         await self._happen(self.agent.facts_changed)
 
     async def _watch_centers(self) -> None:
-        await self.centers.moved()
+        center, before = self._center, -1
+
+        def is_silent() -> bool:
+            """Return whether reports wait for an answer, and none has come since the last call."""
+            nonlocal before
+            heard = 0 if center is None else center.heard
+            nothing, before = heard == before, heard
+            return nothing and bool(self.agent.unconfirmed)
+
+        await self.centers.moved(is_silent)
         await self._happen(self.agent.center_moved)
 
     async def _prepare(self, ended: tuple[int, ...], without: frozenset[int] | None) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from cress.model.errors import InputError
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY, tls_reason
 from cress.protocol.private_files import private_draft
+from cress.protocol.regular_files import check_regular
 
 # Most rounds of a handshake in memory.
 STEPS = 3
@@ -40,6 +41,8 @@ class BundleFolder:
         near.check_hostname, near.verify_mode, far.verify_mode = False, ssl.CERT_NONE, ssl.CERT_REQUIRED
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         try:
+            for name in (BUNDLE_CERTIFICATE, BUNDLE_KEY, BUNDLE_CA):
+                check_regular(self.folder / name)
             for context in (near, far):
                 context.load_cert_chain(self.folder / BUNDLE_CERTIFICATE, self.folder / BUNDLE_KEY, password="")
             far.load_verify_locations(self.folder / BUNDLE_CA)
@@ -69,11 +72,14 @@ class BundleFolder:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         place = self.folder / BUNDLE_CA
         try:
+            check_regular(place)
             context.load_verify_locations(place)
             place = self.folder / BUNDLE_KEY
+            check_regular(place)
             if place.stat().st_mode & 0o077:
                 raise BundleError(f"other users may read the key {place} (chmod 600 {place})")
             place = certificate
+            check_regular(place)
             # Without the argument ``password`` the library would ask for it on the terminal.
             context.load_cert_chain(certificate, self.folder / BUNDLE_KEY, password="")
         except ssl.SSLError as error:

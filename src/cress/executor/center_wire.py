@@ -50,11 +50,15 @@ class Impostor(Exception):
 
 
 class CenterWire:
-    """An open connection to an authenticated center. Without ``seals``, TLS protects the messages."""
+    """An open connection to an authenticated center. Without ``seals``, TLS protects the messages.
+
+    ``heard`` is the number of received messages.
+    """
 
     def __init__(self, connection: ClientConnection, seals: Seals | None) -> None:
         self._connection = connection
         self._seals = seals
+        self.heard = 0
         self._turn = asyncio.Lock()
         name = connection.local_address
         self.address = str(name[0]) if isinstance(name, tuple) and name else LOOPBACK
@@ -75,6 +79,7 @@ class CenterWire:
             data = await self._connection.recv(decode=False)
         except ConnectionClosed as error:
             raise Closed(str(error) or type(error).__name__) from None
+        self.heard += 1
         return data if self._seals is None else self._seals.into.open(data)
 
     async def close(self) -> None:

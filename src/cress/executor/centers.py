@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,8 +16,9 @@ from cress.protocol.proof import ProofError
 STAGGER = 0.1
 # Seconds for which the new leader is searched silently, and the pause between two tries: at first, and later.
 HURRY, SOON, PAUSE = 10.0, 0.03, 0.1
-# Seconds between two checks for another center that listens for executors; only the leader does.
-LOOK = 0.2
+# Seconds between two checks for another center that listens for executors; only the leader does. The second number is
+# for an executor whose own center is silent.
+LOOK, SILENT = 0.2, 0.05
 
 
 class Centers:
@@ -55,8 +56,10 @@ class Centers:
         begin = asyncio.get_running_loop().time()
         end = begin + (HURRY if self._connected else 0.0)
         self._connected, self._quiet = "", set()
+        # The others are tried as soon as one does not listen: the wait is for the one that leads and is slow.
+        refused = asyncio.Event()
         trying = {
-            asyncio.create_task(self._try(url, begin + number * STAGGER, end)): url
+            asyncio.create_task(self._try(url, begin + number * STAGGER, end, refused)): url
             for number, url in enumerate(self._urls)
         }
         failures: dict[str, NotReached] = {}
@@ -78,15 +81,20 @@ class Centers:
                 task.cancel()
         raise failures[self._urls[-1]]
 
-    async def _try(self, url: str, begin: float, end: float) -> CenterWire:
-        """Connect to one address: first at ``begin``, then repeatedly until ``end``."""
+    async def _try(self, url: str, begin: float, end: float, refused: asyncio.Event) -> CenterWire:
+        """Connect to one address: first at ``begin`` or when another one has ``refused``, then repeatedly until
+        ``end``.
+        """
         now = asyncio.get_running_loop().time
-        await asyncio.sleep(begin - now())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(begin):
+                await refused.wait()
         while True:
             try:
                 return await self._open(url)
             except NotReached as error:
                 self._quiet.add(url)
+                refused.set()
                 if error.permanent or now() >= end:
                     raise
             pause = SOON if now() < begin + 1 else PAUSE
@@ -105,17 +113,19 @@ class Centers:
         self._urls.remove(url)
         self._urls.append(url)
 
-    async def moved(self) -> str:
+    async def moved(self, is_silent: Callable[[], bool] = lambda: False) -> str:
         """Wait until another center begins to lead; return its address. ``connect`` takes that center next.
 
+        ``is_silent`` says whether the present center owes an answer; then it may have stopped, and checks are frequent.
         Only the leader listens. A check costs a standby nothing, since its kernel refuses the connection. Only a center
         that has begun to listen is asked whether it leads: one that wakes from sleep still listens, but is no longer
         the leader.
         """
         while True:
-            await asyncio.sleep(LOOK)
-            for url in [url for url in self._urls if self._is_another(url)]:
-                if not await _listens(url):
+            await asyncio.sleep(SILENT if is_silent() else LOOK)
+            others = [url for url in self._urls if self._is_another(url)]
+            for url, listens in zip(others, await asyncio.gather(*map(_listens, others)), strict=True):
+                if not listens:
                     self._quiet.add(url)
                 elif url in self._quiet:
                     with contextlib.suppress(NotReached, ProofError, Impostor):

@@ -23,6 +23,7 @@ from cress.model.reports import Checked, Started
 from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.protocol.messages import Launches
+from cress.protocol.regular_files import read_regular
 
 # Most simultaneous probes, and those of the tasks of one user, who may let each hang for an hour. A probe needs up to
 # three descriptors.
@@ -140,7 +141,7 @@ class Checks:
 
     def _kept(self, attempt: int) -> Checking | None:
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            return _decode(self._path(attempt).read_bytes())
+            return _decode(read_regular(self._path(attempt)))
         return None
 
     def _path(self, attempt: int) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cress.formats.framed import AppendDisk, FileDisk
+from cress.protocol.regular_files import open_regular, read_regular
 
 
 class Disk(AppendDisk, Protocol):
@@ -40,11 +41,11 @@ class RealDisk(FileDisk):
 
     def open(self, path: Path, *, empty: bool = False) -> int:
         """See ``Disk``."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if empty else 0), 0o600)
+        return open_regular(path, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if empty else 0))
 
     def read(self, path: Path) -> bytes:
         """See ``Disk``."""
-        return path.read_bytes()
+        return read_regular(path)
 
     def sync(self, fd: int) -> None:
         """See ``Disk``."""

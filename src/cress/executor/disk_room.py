@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# The attribute of nodes with the size of that disk.
+ATTRIBUTE = "DiskTotal"
 # The part of a disk that nobody needs who has chosen its node well.
 LARGE = 0.5
 
@@ -31,6 +33,14 @@ def took_large_part(files: Path) -> bool:
     size, count = _taken(files)
     room = known.f_bavail * known.f_frsize + size
     return room >= LARGE * known.f_blocks * known.f_frsize and known.f_favail + count >= LARGE * known.f_files
+
+
+def larger_disk(files: Path) -> str:
+    """Return how a job asks for a node whose disk is larger than the one with ``files``."""
+    known = os.statvfs(files)
+    shift, unit = (30, "G") if known.f_blocks * known.f_frsize > 1 << 31 else (20, "M")
+    size = -(-known.f_blocks * known.f_frsize >> shift)
+    return f"this disk has {size}{unit}; `requirement: {ATTRIBUTE} > {size}{unit}` asks for a larger one"
 
 
 def _taken(files: Path) -> tuple[int, int]:

@@ -22,6 +22,7 @@ import msgspec
 
 from cress.executor import reaper
 from cress.model.reports import Usage
+from cress.protocol.regular_files import open_regular
 
 # The name of the folder in the executor's directory.
 FOLDER = "ends"
@@ -68,7 +69,7 @@ class SeenEnds:
     def look(self) -> None:
         """Read the lines that are new."""
         for path in self._folder.iterdir():
-            with contextlib.suppress(OSError), path.open("rb") as file:
+            with contextlib.suppress(OSError), os.fdopen(open_regular(path), "rb") as file:
                 file.seek(self._read.get(path.name, 0))
                 data = file.read()
                 complete = data[: data.rfind(b"\n") + 1]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import socket
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
 import cress
+from cress.executor.disk_room import ATTRIBUTE
 from cress.model.node import Value
 
 # Assumed where the machine has no figure: 1 Gbit/s of network, 500 MB/s of disk.
@@ -21,8 +23,11 @@ _NETWORK_MBIT = 1_000
 _DISK = "500M"
 
 
-def attributes() -> dict[str, Value]:
-    """Return the facts by name, for constraints and users; amounts in bytes and bit/s, versions as text."""
+def attributes(directory: Path) -> dict[str, Value]:
+    """Return the facts by name, for constraints and users; amounts in bytes and bit/s, versions as text.
+
+    ``directory`` is that of the executor: the files of tasks are on its disk.
+    """
     system = _os_release()
     found: dict[str, Value] = {
         "OSKernel": platform.release(),
@@ -33,6 +38,7 @@ def attributes() -> dict[str, Value]:
         "CPUModel": _cpu_model(),
         "CPUs": _cpus(),
         "MemoryTotal": int(psutil.virtual_memory().total),
+        ATTRIBUTE: shutil.disk_usage(directory).total,
         "NICSpeed": _nic_mbit() * 10**6,
         "Hostname": socket.gethostname(),
         "Cress": cress.__version__,

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Self
 
 from cress.executor.processes import is_alive
 from cress.executor.spread_folders import spread
+from cress.protocol.regular_files import kind_of, not_regular
 
 # Seconds to wait for the lock of a process that is ending.
 PATIENCE = 5.0
@@ -35,6 +37,8 @@ FILES = (
     "versions.new",
     "journal.new",
 )
+# Folders whose files only the executor writes and reads; they are few at a start.
+OWN = ("checks", "ends")
 FOLDERS = ("attempts", "checks", "containers", "copies", "images", "inputs", "work")
 
 
@@ -124,7 +128,12 @@ def in_the_way(path: Path) -> str:
     """Return what is wrong with a path of ``FILES`` or ``FOLDERS``; empty if it is as it should be, or missing."""
     if path.name in FOLDERS:
         return "" if path.is_dir() or not os.path.lexists(path) else f"{path} is not a folder, as it should be"
-    return f"{path} is a folder, not the file that belongs there" if path.is_dir() and not path.is_symlink() else ""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return ""
+    kind = "a folder" if stat.S_ISDIR(mode) else "" if path.suffix == ".sock" and stat.S_ISSOCK(mode) else kind_of(mode)
+    return f"{path} is {kind}, not the file that belongs there" if kind else ""
 
 
 def remove(path: Path) -> None:
@@ -137,6 +146,8 @@ def remove(path: Path) -> None:
 
 def clear_way(folder: Path) -> list[str]:
     """Set aside what lies in the place of a file or folder that the executor makes; return messages about it.
+
+    Pipes and devices among the files in ``OWN`` are removed.
 
     Raises OSError with the path that cannot be moved.
     """
@@ -151,6 +162,10 @@ def clear_way(folder: Path) -> list[str]:
             number += 1
         path.rename(aside)
         told.append(f"{what}; it was set aside as {aside.name}")
+    for inner in OWN:
+        for error in not_regular(folder / inner):
+            remove(Path(error.filename))
+            told.append(f"{error.filename}: {error.strerror}; it was removed")
     return told
 
 

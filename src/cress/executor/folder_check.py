@@ -13,6 +13,7 @@ from cress.executor.account_rules import decoded
 from cress.executor.folder import FILES, FOLDERS, in_the_way
 from cress.executor.journal import FORMAT
 from cress.formats.framed import frames
+from cress.protocol.regular_files import kind_of, read_regular
 
 # Seconds until a journal is read again: it may have been read in the middle of a write.
 AGAIN = 0.1
@@ -28,18 +29,25 @@ def check_folder(folder: Path) -> list[str]:
         found.append(
             f"{journal} {what}; the next start sets it aside, goes on with its whole records and stops all other tasks"
         )
-    elif journal.is_dir():
-        found.append(f"{journal} is a folder; the next start sets it aside, and stops all tasks that still run there")
+    elif kind := "a folder" if journal.is_dir() else _kind(journal):
+        found.append(f"{journal} is {kind}; the next start sets it aside, and stops all tasks that still run there")
     elif not journal.exists() and (folder / "supervisor.lock").exists():
         found.append(f"{journal} is gone; the next start of the executor stops all tasks that still run there")
     if accounts.is_file():
         try:
-            decoded(accounts.read_bytes())
+            decoded(read_regular(accounts))
         except (OSError, msgspec.MsgspecError) as error:
             found.append(f"{accounts} cannot be read, and no task starts until then: {error}; {RESTART}")
     elif not accounts.exists() and (folder / "agent.lock").exists():
         found.append(f"{accounts} is gone, and with it the rules for accounts of tasks; {RESTART}")
     return found
+
+
+def _kind(path: Path) -> str:
+    try:
+        return kind_of(path.stat().st_mode)
+    except OSError:
+        return ""
 
 
 def _damage_of_journal(path: Path) -> str:

@@ -29,13 +29,14 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from cress.executor.addresses import Failed
-from cress.executor.disk_room import took_large_part
+from cress.executor.disk_room import larger_disk, took_large_part
 from cress.executor.folder import named, remove
 from cress.executor.inputs import FOLDER as INPUTS
 from cress.executor.runtimes import linux
 from cress.model.allowed_sources import AllowedSources, parse_address
 from cress.model.archives import archive_in
 from cress.network.connection_guard import ConnectionGuard, RefusedError
+from cress.protocol.regular_files import read_regular
 
 FOLDER = "images"
 # The programs that pull and unpack images.
@@ -145,7 +146,7 @@ class Images:
         tag = self._folder / f"tag-{hashlib.sha256(reference.encode()).hexdigest()}"
         with contextlib.suppress(OSError):
             if time.time() - tag.stat().st_mtime < TAG_KEPT and not options:
-                return tag.read_text(), False
+                return read_regular(tag).decode(), False
         told = self._ask(reference, options)
         if not _DIGEST.fullmatch(told):
             raise Failed(f"the registry gave no digest of {reference}: {told[:200]}")
@@ -251,7 +252,10 @@ class Images:
             for unfinished in ("new", "rootfs"):
                 shutil.rmtree(place / unfinished, ignore_errors=True)
             if too_large:
-                raise Failed("no room is left on the disk of this node: the image takes most of it") from None
+                remedy = larger_disk(place)
+                raise Failed(
+                    f"no room is left on the disk of this node: the image takes most of it ({remedy})"
+                ) from None
             raise
 
     def _unpack(self, place: Path, copy: Callable[[Path], None]) -> None:

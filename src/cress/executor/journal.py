@@ -15,6 +15,7 @@ import msgspec
 
 from cress.executor.disk import REAL_DISK, Disk
 from cress.formats.framed import MARKED, FileFormat, FramedFile, Older, framed, frames
+from cress.protocol.regular_files import NotRegularError
 from cress.shell.executor.records import VERSION, Deadline, Known, Record, decode_records, encode_records
 
 # The first line of version 1 has no checksum.
@@ -95,8 +96,8 @@ class JournalFile:
     def _open(self) -> int:
         try:
             return self._disk.open(self.path)
-        except IsADirectoryError:
-            self._set_aside("is a folder")
+        except (IsADirectoryError, NotRegularError) as error:
+            self._set_aside(f"is {error.kind}" if isinstance(error, NotRegularError) else "is a folder")
             return self._disk.open(self.path)
 
     def _set_aside(self, damage: str) -> None:

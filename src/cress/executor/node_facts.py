@@ -51,7 +51,7 @@ class NodeFacts:
         """Return the hello of the node, with this ``address`` unless its settings name another."""
         settings = self._settings
         self.told = found = await self.versions(VERSIONS)
-        attributes = {**facts.attributes(), **_containers(inventory), **found}
+        attributes = {**facts.attributes(settings.directory), **_containers(inventory), **found}
         return Hello(
             version=0,
             name=settings.name,

@@ -33,7 +33,7 @@ from cress.executor.addresses import (
     with_variables,
     without_secrets,
 )
-from cress.executor.disk_room import take_large_part
+from cress.executor.disk_room import larger_disk, take_large_part
 from cress.executor.local_files import fetch_here, here, remove, save_here
 from cress.executor.outputs import OutputFile, find_outputs
 from cress.executor.source_rules import SourceRules, schemes_of
@@ -205,7 +205,7 @@ def _bring(fetch: Callable[[Path], None], source: str, path: str, file: File, ro
     except Failed as error:
         # As long as the files are there whose room is counted.
         if error.node and take_large_part(root.base):
-            raise Failed(f"{error}: the files of the job itself take it") from None
+            raise Failed(f"{error}: the files of the job itself take it ({larger_disk(root.base)})") from None
         raise
     finally:
         remove(new)

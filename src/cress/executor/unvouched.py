@@ -17,6 +17,7 @@ import msgspec
 from cress.executor import processes
 from cress.executor.journal import FORMAT
 from cress.formats.framed import frames
+from cress.protocol.regular_files import read_regular
 from cress.shell.executor.records import Known, decode_records
 
 # Seconds for killed processes to be gone.
@@ -53,7 +54,7 @@ def stop_unvouched(folder: Path, *, now: int | None = None) -> int:
 
 def _has_supervisor(folder: Path) -> bool:
     try:
-        pid = (folder / "supervisor.lock").read_text(encoding="ascii", errors="replace").strip()
+        pid = read_regular(folder / "supervisor.lock").decode("ascii", "replace").strip()
     except OSError:
         return False
     # The number of a supervisor that is gone may belong to another program by now.
@@ -65,7 +66,7 @@ def _has_supervisor(folder: Path) -> bool:
 def _known(journal: Path) -> Known | None:
     """Return the state in a journal; None if nothing can be read."""
     try:
-        data = journal.read_bytes()
+        data = read_regular(journal)
     except OSError:
         return None
     beginning = FORMAT.beginning(BytesIO(data))

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from cress.protocol.regular_files import read_regular
+
 # Seconds for a program to print its version; a machine that has just started is slow.
 PATIENCE = 5.0
 CACHE = "versions.json"
@@ -117,7 +119,7 @@ def _hear(question: Question, process: subprocess.Popen[bytes] | None, deadline:
 
 def _load(path: Path) -> dict[str, ProgramVersion]:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, ProgramVersion])
+        return msgspec.json.decode(read_regular(path), type=dict[str, ProgramVersion])
     return {}
 
 

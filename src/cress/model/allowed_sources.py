@@ -27,8 +27,14 @@ HINT = "any, a name, *.DOMAIN, an address or a network, each also with :PORT"
 _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # Metadata services of clouds outside the link-local range: they hand out credentials of the machine.
-_METADATA = tuple(map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254")))
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_METADATA = tuple(
+    map(
+        ipaddress.ip_address,
+        ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
+    )
+)
+# The prefix of all gateways to IPv4 (RFC 6052), and the one from which operators choose their own (RFC 8215).
+_NAT64 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")))
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
@@ -106,7 +112,7 @@ def protection(address: Address) -> str:
     """Return the reason, as a noun, why connections to this address need a rule that names it; empty if
     none is needed.
     """
-    for place in (address, *_embedded(address)):
+    for place in (address, *embedded(address)):
         if place.is_loopback:
             return "a loopback address"
         if place.is_link_local:
@@ -120,16 +126,16 @@ def protection(address: Address) -> str:
     return ""
 
 
-def _embedded(address: Address) -> list[Address]:
+def embedded(address: Address) -> list[Address]:
     """Return the IPv4 addresses to which gateways may forward traffic for an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     found: list[Address | None] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     # IPv4-compatible addresses (RFC 4291 §2.5.5.1) and those of NAT64 (RFC 6052) end with the IPv4 address.
-    if address in _NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
+    if any(address in network for network in _NAT64) or (int(address) >> 32 == 0 and int(address) > 1):
         found.append(last)
-    return [embedded for embedded in found if embedded is not None]
+    return [place for place in found if place is not None]
 
 
 def _split(text: str) -> tuple[str, int]:

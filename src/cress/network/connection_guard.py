@@ -21,6 +21,7 @@ from cress.model.allowed_sources import (
     Address,
     AllowedSources,
     Network,
+    embedded,
     parse_address,
     parse_host_rule,
     plain,
@@ -29,6 +30,10 @@ from cress.model.allowed_sources import (
 
 # The option with the rules for files. Each refusal ends with the option: a library error that contains it is final.
 OPTION = "(--allow-host)"
+# Most addresses whose names are kept: users choose names, and one domain can have any number of them.
+MOST_NAMES = 10_000
+# Most names that are kept of one address.
+MOST_OF_ADDRESS = 100
 _EVENTS = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
 
 
@@ -53,7 +58,8 @@ class ConnectionGuard:
         self._allowed = allowed
         self._option = option
         self._rules = tuple(map(parse_host_rule, allowed.hosts))
-        self._names: dict[str, set[str]] = {}
+        self._names: dict[str, set[str]] = {}  # those of the latest addresses
+        self._noting = threading.Lock()
         self._resolve = socket.getaddrinfo
         self._quiet = threading.local()
 
@@ -83,10 +89,11 @@ class ConnectionGuard:
             raise RefusedError(f"{shown or host}:{port} is not among the hosts that jobs may use {self._option}")
 
     def _place(self, address: Address) -> str:
-        if any(address in network for network in self._own):
-            return "an address of this node"
-        if str(address) in self._center:
-            return "the address of the center"
+        for place in (address, *embedded(address)):
+            if any(place in network for network in self._own):
+                return "an address of this node"
+            if str(place) in self._center:
+                return "the address of the center"
         return ""
 
     @functools.cached_property
@@ -111,8 +118,17 @@ class ConnectionGuard:
             for entry in found:
                 address = parse_address(str(entry[4][0]))
                 if address is not None:
-                    self._names.setdefault(str(address), set()).add(name)
+                    self._note(str(address), name)
         return found
+
+    def _note(self, address: str, name: str) -> None:
+        """Note a name of an address; it is used at once, for the connection that follows."""
+        with self._noting:
+            names = self._names.pop(address, set())
+            # Behind one address there may be any number of names, too; the newest must be among them.
+            self._names[address] = {name} if len(names) >= MOST_OF_ADDRESS else names | {name}
+            if len(self._names) > MOST_NAMES:
+                del self._names[next(iter(self._names))]
 
     def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _EVENTS:

@@ -47,6 +47,8 @@ from cress.portal.pages import (
 from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC, no_page
+from cress.protocol.private_files import write_private
+from cress.protocol.regular_files import check_regular, read_regular
 
 PAGES = (
     entry,
@@ -140,7 +142,7 @@ def run(settings: PortalSettings, announce: Callable[[str], None]) -> int:
         pass  # uvicorn has stopped cleanly, and raises the signal again
     finally:
         with suppress(OSError, msgspec.MsgspecError):
-            if msgspec.json.decode(path.read_bytes(), type=PortalPlace).pid == place.pid:
+            if msgspec.json.decode(read_regular(path), type=PortalPlace).pid == place.pid:
                 path.unlink()
     return 0
 
@@ -162,6 +164,12 @@ def _end_with(server: uvicorn.Server, loop: asyncio.AbstractEventLoop) -> None:
 def _check(settings: PortalSettings) -> None:
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
+    for option, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
+        try:
+            if path is not None:
+                check_regular(path)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=str(path), field=option) from None
     if settings.host not in LOOPBACK and settings.tls_cert is None and not os.environ.get(INSECURE):
         raise InputError(
             f"cookies would travel to {settings.host} unencrypted",
@@ -196,7 +204,7 @@ def _listen(settings: PortalSettings) -> socket.socket:
 
 def _last_port(folder: Path) -> int:
     with suppress(OSError, ValueError):
-        port = int((folder / "portal.port").read_text())
+        port = int(read_regular(folder / "portal.port"))
         return port if 0 < port < 2**16 else 0
     return 0
 
@@ -204,12 +212,8 @@ def _last_port(folder: Path) -> int:
 def _write(path: Path, place: PortalPlace) -> None:
     """Write the place of the portal; only the owner may read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (path.parent / "portal.port").write_text(place.url.rpartition(":")[2])
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(place))
-    new.replace(path)
+    write_private(path.parent / "portal.port", place.url.rpartition(":")[2].encode())
+    write_private(path, msgspec.json.encode(place))
 
 
 def _shown(settings: PortalSettings) -> str:

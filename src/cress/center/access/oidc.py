@@ -53,12 +53,21 @@ class Provider:
     async def user_of(self, id_token: str) -> str:
         """Return the name of the user who signed in. Raises BadIdToken, NotAccepted and ProviderDown.
 
-        Each ID token is accepted once.
+        Each ID token is accepted once by this center; the store knows those that others have accepted, or this one
+        before it was started.
         """
         claims = await self._verified(id_token)
         name = self._name(claims)
         self._use_once(id_token)
         return name
+
+    @staticmethod
+    def name_of_token(id_token: str) -> str:
+        """Return the name of the token that a sign-in makes.
+
+        Nobody can use the ID token again while the store has a token of this name.
+        """
+        return f"login-{_digest_of(id_token).hex()[:16]}"
 
     async def _verified(self, id_token: str) -> Mapping[str, Any]:
         try:
@@ -134,8 +143,7 @@ class Provider:
     def _use_once(self, id_token: str) -> None:
         now = self._clock()
         self._used = {nonce: until for nonce, until in self._used.items() if until > now}
-        # The digest leaves out the signature, of which one text may have several.
-        digest = hashlib.sha256(id_token.rpartition(".")[0].encode()).digest()
+        digest = _digest_of(id_token)
         if digest in self._used:
             raise BadIdToken("it was used already")
         self._used[digest] = now + MOST_AGE + 2 * LEEWAY
@@ -178,6 +186,11 @@ class Provider:
         if not isinstance(listed, list):
             raise ProviderDown(f"{place} has no keys")
         self._keys = [key for key in listed if isinstance(key, dict) and key.get("use", "sig") == "sig"]
+
+
+def _digest_of(id_token: str) -> bytes:
+    """Return what identifies an ID token: without its signature, of which one text may have several."""
+    return hashlib.sha256(id_token.rpartition(".")[0].encode()).digest()
 
 
 def is_secure(url: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -49,6 +48,9 @@ async def login(request: Request) -> Response:
     committer = committer_of(request)
     try:
         user = await own.user_of(body.id_token)
+        name = own.name_of_token(body.id_token)
+        if any(token.user == user and token.name == name for token in committer.machine.tables.tokens.values()):
+            raise BadIdToken("it was used already")  # noqa: TRY301 – told as the others
     except BadIdToken as error:
         note(request, f"the ID token: {error}")
         message = f"the sign-in is not believed: {error} (`cress login` begins another)"
@@ -67,7 +69,7 @@ async def login(request: Request) -> Response:
     utc = committer.clock.utc()
     token = Token(
         id=made.id,
-        name=f"login-{secrets.token_hex(4)}",
+        name=name,
         user=user,
         role=role,
         digest=made.digest,

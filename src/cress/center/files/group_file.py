@@ -16,6 +16,7 @@ from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, parse_groups
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
 from cress.model.resources import Dimensions
+from cress.protocol.regular_files import read_regular
 
 
 class GroupFile:
@@ -60,8 +61,7 @@ def read_groups(
     applied at present.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(4 * MAX_CHARACTERS + 1)
+        data = read_regular(path, 4 * MAX_CHARACTERS + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
     accounting = options.accounting

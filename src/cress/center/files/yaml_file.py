@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cress.formats.yaml_text import YamlNode
 from cress.model.errors import InputError, InputErrors, MoreErrors
+from cress.protocol.regular_files import read_regular
 
 MOST_BYTES = 16 * 2**20
 # Mistakes that are kept; the others are only counted, since even to forget very many takes long.
@@ -15,8 +16,7 @@ MOST_MISTAKES = 1_000
 def read_text(path: Path, what: str) -> str:
     """Return the text of a file; ``what`` names the file in the InputError that this raises."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = read_regular(path, MOST_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
     if len(data) > MOST_BYTES:

@@ -13,11 +13,15 @@ from pathlib import Path
 import msgspec
 
 from cress.model.errors import InputError
+from cress.protocol.regular_files import NotRegularError, not_regular
 from cress.store.opening import SQLITE
 
 LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
 # Unix sockets of the center, for clients and for executors of this machine.
 API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
+
+# Folders that have checks of their own, or very many files.
+SWEPT_ELSEWHERE = ("executors", "uploads")
 
 # Certificates made by `cress tls init`.
 TLS, CENTER_CERTIFICATE, CA = "tls", "center.pem", "ca.pem"
@@ -62,6 +66,9 @@ class DataDirectory:
         try:
             self._check_places()
             self._hide_address()
+        except NotRegularError as error:
+            os.close(self._lock)
+            raise InputError(f"it is {error.kind}, not a file", hint="move it away", file=str(error.filename)) from None
         except OSError as error:
             os.close(self._lock)
             raise _in_the_way(Path(error.filename or path / ADDRESS), error) from None
@@ -118,7 +125,9 @@ class DataDirectory:
             (self.path / ADDRESS).replace(self._hidden)
 
     def _check_places(self) -> None:
-        """Raise IsADirectoryError for a folder where the center makes a file, before anything is begun."""
+        """Raise OSError for what would hold up the center or a file that it makes, before anything is begun."""
+        for error in not_regular(self.path, SWEPT_ELSEWHERE):
+            raise error
         for place in (self.path / ADDRESS, self._hidden, self.path / API_SOCKET, self.path / EXECUTOR_SOCKET):
             if place.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))

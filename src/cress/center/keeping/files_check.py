@@ -61,7 +61,7 @@ _TABLE = (
     FileRow(rf"{TOKEN_FILE}|{AUDIT}|{TLS}", FileKind.CHECKED),
     FileRow(rf"\.{TOKEN_FILE}\.\d+", FileKind.FILE),
     # Those of the portal, which ``cress up`` starts.
-    FileRow(r"portal\.(json|port|new)", FileKind.FILE),
+    FileRow(r"portal\.(json|port|new)|\.portal\.(json|port)\.\d+", FileKind.FILE),
     FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}|{UPLOADS}", FileKind.FOLDER),
     FileRow(r"(replaced|moved)-\d+", FileKind.FOLDER),
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cress.model.errors import InputError
 from cress.protocol.proof import mac
+from cress.protocol.regular_files import open_regular
 
 TOKEN_FILE = "token"  # noqa: S105 – the name of a file
 LEAST_LENGTH = 20
@@ -87,7 +88,7 @@ def read_token(path: Path, remedy: str = "move it away, and the next start makes
     ``remedy`` says how to handle a file without a token.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
         raise InputError(f"the token cannot be read: {error.strerror}", file=str(path)) from None
     if stat.S_ISDIR(os.fstat(handle).st_mode):

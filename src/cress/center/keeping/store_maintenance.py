@@ -14,7 +14,7 @@ from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
 from cress.center.keeping.anchor_notes import note_at
 from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit_check import accepted, check_audit
-from cress.center.keeping.data_directory import STORE, DataDirectory
+from cress.center.keeping.data_directory import STORE, SWEPT_ELSEWHERE, DataDirectory
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record, missing_records
 from cress.center.keeping.files_check import audit_mark, check_files
@@ -37,6 +37,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Dag
 from cress.model.run import Run
+from cress.protocol.regular_files import not_regular
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
 from cress.shell.center.witness import KEY, Lineage, LogPosition
@@ -123,8 +124,11 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
     ``data`` is the data directory of a center whose store is elsewhere. Raises StoreError if there is no readable
     store.
     """
-    found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
     events, home = path.parent / EVENTS, data or path.parent
+    for error in not_regular(home, SWEPT_ELSEWHERE):
+        # To read further could take for ever.
+        raise StoreError(f"{error.filename}: {error.strerror}; move it away, and check again")
+    found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
     name = str(path) if data is None else "of the centers"
     # Read before the store, which is never behind the event log.
     last = last_record(events)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import time
 from collections import OrderedDict
@@ -25,6 +24,7 @@ from cress.model.notify import Notify, Occasion
 from cress.model.records import JobState
 from cress.model.times import SECOND
 from cress.protocol.cluster_views import EventView
+from cress.protocol.regular_files import read_regular
 from cress.store.base import StoreError
 
 # Events read at once, and seconds between two looks at the expected starts.
@@ -63,9 +63,9 @@ def _secret(path: Path | None, option: str) -> bytes:
     if path is None:
         return b""
     try:
-        found = path.read_bytes().strip()
+        found = read_regular(path).strip()
     except OSError as error:
-        raise InputError(f"{path}: {os.strerror(error.errno or 0)}", field=option) from None
+        raise InputError(f"{path}: {error.strerror or error}", field=option) from None
     if not found:
         raise InputError(f"{path} is empty", hint="openssl rand -hex 32 > FILE", field=option)
     return found

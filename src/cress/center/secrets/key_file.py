@@ -17,6 +17,7 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.secrets import KEY_FOLDER
 from cress.protocol.private_files import make_private_folder, write_private
+from cress.protocol.regular_files import open_regular
 
 VERSION = 1
 KEY_BYTES = 32
@@ -48,7 +49,7 @@ class KeyFile:
         """Return the keys. Raises MissingKeyFile, and InputError for a file that is unsafe or incomplete."""
         self.check_place()
         try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            handle = open_regular(self.path)
         except FileNotFoundError:
             hint = "bring it back from the copy that you keep apart from the backups of the data directory"
             raise MissingKeyFile(

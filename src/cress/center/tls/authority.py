@@ -29,6 +29,7 @@ from cress.model.errors import InputError
 from cress.model.times import DAY, SECOND
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
 from cress.protocol.private_files import make_private_folder, write_private
+from cress.protocol.regular_files import read_regular
 
 # Microseconds for which the authority and, by default, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
@@ -260,7 +261,7 @@ def _read_key(path: Path) -> Key:
         mode = path.stat().st_mode
         if mode & 0o077:
             raise InputError("others may read the key", hint=f"chmod 600 {path}", file=str(path))
-        key = serialization.load_pem_private_key(path.read_bytes(), None)
+        key = serialization.load_pem_private_key(read_regular(path), None)
     except OSError as error:
         raise InputError(f"the key cannot be read: {error.strerror}", file=str(path)) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from cress.center.tls.node_names import NODE_SCHEME
 from cress.model.errors import InputError
+from cress.protocol.regular_files import read_regular
 
 # A certificate is valid from this many seconds before it is made, since clocks of machines differ, but at most from a
 # tenth of its life.
@@ -67,8 +68,7 @@ def facts_of(certificate: x509.Certificate) -> Certificate:
 def read_certificate(path: Path) -> x509.Certificate:
     """Return the first certificate of a PEM file. Raises InputError."""
     try:
-        with path.open("rb") as file:
-            return x509.load_pem_x509_certificates(file.read(MOST_BYTES))[0]
+        return x509.load_pem_x509_certificates(read_regular(path, MOST_BYTES))[0]
     except OSError as error:
         raise InputError(f"the certificate cannot be read: {error.strerror}", file=str(path)) from None
     except ValueError:

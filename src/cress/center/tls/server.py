@@ -22,6 +22,7 @@ from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate
 from cress.model.errors import InputError
 from cress.protocol.bundle_files import tls_reason
+from cress.protocol.regular_files import check_regular
 
 if TYPE_CHECKING:
     from cress.center.settings import CenterSettings
@@ -245,12 +246,15 @@ def _load_certificate(context: ssl.SSLContext, files: Files) -> None:
         mode = files.key.stat().st_mode
         if mode & 0o027:
             raise InputError("others may read or change the key", hint=f"chmod 600 {files.key}", file=str(files.key))
+        check_regular(files.key)
+        check_regular(files.certificate)
         # Without a password the library would ask for one on the terminal.
         context.load_cert_chain(files.certificate, files.key, password="")
 
 
 def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
     with _told(path):
+        check_regular(path)
         context.load_verify_locations(path)
 
 

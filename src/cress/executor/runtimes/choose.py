@@ -19,6 +19,7 @@ from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.engines.base import Engine
 from cress.executor.spread_folders import spread
 from cress.model.run import Run
+from cress.protocol.regular_files import read_regular
 from cress.shell.executor.starting import StartError
 
 # The name of the file, among the containers, with the interface on which the egress of tasks is limited.
@@ -111,7 +112,7 @@ def reopen(
 ) -> ContainerRuntime:
     """Return the runtime that ``find`` has found in another process, without a new trial."""
     known = home / FOLDER / EGRESS
-    device = known.read_text() if known.exists() else ""
+    device = read_regular(known).decode() if known.exists() else ""
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
     cgroups.prepare()
     queue = Egress(device, cgroups) if device else None

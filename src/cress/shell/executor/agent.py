@@ -101,9 +101,9 @@ class Phase(Enum):
 class Agent:
     """One run of an agent.
 
-    ``center`` is its address, for messages. A failed session is retried after ``retry`` µs, first and longest;
-    ``chance`` (0 to 1) spreads the agents of a restarted center. ``data_every``: µs between two scans of the paths of
-    data, 0: there are none. ``quiet``: registration is not reported to the operator.
+    ``center`` is its address, for messages; several are separated by commas. A failed session is retried after
+    ``retry`` µs, first and longest; ``chance`` (0 to 1) spreads the agents of a restarted center. ``data_every``: µs
+    between two scans of the paths of data, 0: there are none. ``quiet``: registration is not reported to the operator.
 
     ``live`` are the attempts that may still write, ``first`` the first processes of the running ones; ``unconfirmed``
     are attempts whose ends the center has not confirmed as stored.
@@ -126,6 +126,8 @@ class Agent:
         self.unconfirmed: set[int] = set()
         self.leaving = False
         self._center = center
+        self._several = "," in center
+        self._since = 0  # when the center welcomed the present session
         self._retry_first, self._retry_most = retry
         self._retry = self._retry_first
         self._chance = chance
@@ -402,7 +404,7 @@ class Agent:
             agreed("center", answer.protocol, min(answer.protocol[0], PROTOCOL[0]), "executor")
         except VersionError as error:
             return self._refused(f"{error.what} ({error.hint})", permanent=False)
-        self.phase = Phase.REGISTERED
+        self.phase, self._since = Phase.REGISTERED, self.now
         self._above = Dialect(answer.protocol)
         self._due["scan"] = self.now + SCAN
         self._term = answer.term
@@ -486,7 +488,9 @@ class Agent:
         self.phase = Phase.WAITING
         if registered:
             self._retry = self._retry_first
-        # Spread out, so that not all executors reach a restarted center at the same moment.
-        self._due = {"retry": self.now + int(self._retry * (0.5 + self._chance() / 2))}
+        # Spread out, so that not all executors reach a restarted center at the same moment. Where another center may
+        # lead already, only sessions that end as soon as they begin are spread.
+        begin = self._since if registered and self._several else self.now
+        self._due = {"retry": max(self.now, begin + int(self._retry * (0.5 + self._chance() / 2)))}
         self._retry = min(2 * self._retry, self._retry_most)
         return [*([Say("the connection is gone; trying again")] if registered else []), CloseBoth()]
