@@ -42,7 +42,8 @@ def test_a_file_is_applied_at_the_start_and_again_at_sighup(tmp_path: Path) -> N
         for text, says in (
             ("Name: news\nResourceQuota: much\n", f"{path}:2: ResourceQuota: "),
             ("Name: news\nResourceQuota: 5\n", "above the capacity"),
-            ("Name: news\nResourceQuota: 1\n", f"{path}: groups with live jobs would be removed: web"),
+            ("Name: news\nResourceQuota: 1\n", f"{path}: groups with live jobs would be removed: web (say to which"),
+            ("Name: news\nResourceQuota: 1\n", "cress groups apply FILE --move web=GROUP)"),
             ("", "there is no group in it"),
         ):
             path.write_text(text)

@@ -377,6 +377,18 @@ def test_a_node_that_is_being_emptied_has_no_time_of_a_start() -> None:
     assert not any("starts at" in one for one in told)
 
 
+def test_nothing_is_emptied_for_a_unit_that_has_come_to_wait_for_another_job() -> None:
+    world = World(group("a", 8), nodes=nodes(1, cpu=4), drain_after=30 * SECOND)
+    world.run(job("first").group("a").cpu(2))
+    beside = job("beside").group("a").cpu(4).requires("JobDependency = first")
+    world.submit(beside, job("small").group("a").cpu(1)).decide()
+    world.wait(31).decide()
+    assert world.veto("beside").kind is Verdict.DRAINING
+    world.finish("first")
+    assert world.veto("beside").kind is Verdict.UNSATISFIED
+    assert not any(one.startswith("draining") for one in of_node(world, "n1"))
+
+
 # --- expected starts -----------------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ def test_tasks_go_on_with_other_options(world: World) -> None:
         ({"options": {"grace": 9 * SECOND}, "groups": ()}, "groups with live jobs would be removed: a"),
         (
             {"licences": (("x", 1),), "groups": (group("b", 1),)},
-            "would be removed: a (move their jobs to another group: --move a=NAME)",
+            "would be removed: a (say to which group their jobs move: cress groups apply FILE --move a=GROUP)",
         ),
     ],
 )

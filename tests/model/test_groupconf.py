@@ -15,6 +15,7 @@ from cress.model.option_text import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import MINUTE
+from cress.model.vectors import LEAST_MEMORY
 
 DIMENSIONS = Dimensions(("gpu",))
 EXAMPLE = Path(__file__).parents[2] / "examples" / "Group.conf"
@@ -189,6 +190,7 @@ HEAD = "Name: a\nResourceQuota: "
     ("value", "complaint"),
     [
         ("07:30-09:00 = 20", "the quota outside the windows is missing (10; 07:30-09:00 = 20)"),
+        ("3, 07:30-09:00 = 20", "'07:30-09:00 = 20' follows a comma (3; 07:30-09:00 = 20)"),
         ("10;", "a window is empty (a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20; no ; at the end)"),
         (
             "10; 07:30-09:00",
@@ -362,6 +364,34 @@ ResourceQuota: 1
     ]
 
 
+def test_settings_of_jobs_in_a_group_without_jobs_of_its_own_draw_a_note() -> None:
+    text = """\
+Name: physics
+Users: alice | bob
+SchedPolicy: Urgency
+PreemptBelow: 0.8
+Grace: 5s
+
+Name: lab
+Parent: physics
+ResourceQuota: 5
+"""
+    told = "has no effect in group physics, which contains groups and holds no jobs (in the blocks of lab)"
+    notes = [str(note) for note in parse(text).notes]
+    assert notes == [
+        f"Group.conf:{line}: {name}: {told}" for line, name in ((2, "Users"), (3, "SchedPolicy"), (5, "Grace"))
+    ]
+    assert (
+        parse(
+            format_groups(
+                parse(text.replace("Users: alice | bob\nSchedPolicy: Urgency\n", "").replace("Grace: 5s\n", "")).groups,
+                dimensions=DIMENSIONS,
+            )
+        ).notes
+        == ()
+    )
+
+
 def test_the_lines_of_the_quotas_are_known_afterwards() -> None:
     parsed = parse(FULL)
     assert (parsed.file, parsed.lines) == ("Group.conf", {"mobile": 3, "news": 7})
@@ -406,8 +436,12 @@ names = st.text(alphabet="abcXYZ019_", min_size=1, max_size=64)
 users = st.text(alphabet="abz09._@-\\é", min_size=1, max_size=8)
 minutes = st.integers(0, 1439)
 positive_amounts = st.dictionaries(st.sampled_from(DIMENSIONS.names), st.integers(1, 2**50 - 1), min_size=1)
+# Less memory than a program needs to start is a mistake.
+least = {"memory": LEAST_MEMORY}
 vector_quotas = positive_amounts.map(
-    lambda amounts: Quota(amounts=tuple((name, amounts[name]) for name in DIMENSIONS.names if name in amounts))
+    lambda amounts: Quota(
+        amounts=tuple((name, max(amounts[name], least.get(name, 1))) for name in DIMENSIONS.names if name in amounts)
+    )
 )
 
 

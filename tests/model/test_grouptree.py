@@ -87,6 +87,11 @@ def block(*lines: str) -> str:
             id="unknown",
         ),
         pytest.param(
+            block("Name: a", "Parent: b", "ResourceQuota: 1"),
+            ["Group.conf:2: Parent: there is no group 'b' (a block with Name: b)"],
+            id="unknown, and the only group",
+        ),
+        pytest.param(
             block("Name: a", "Parent: b", "ResourceQuota: 1") + block("Name: b", "Parent: a", "ResourceQuota: 1"),
             [
                 "Group.conf:2: Parent: group a is in itself: a in b in a (a group above it)",

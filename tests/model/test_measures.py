@@ -45,6 +45,9 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
         ("<gpu()=1>", ("gpu(): '' is not a kind of node (the GPUModel of nodes, such as gpu(A100); at most 64 "
             "characters)")),
         ("<gpus(A100)=1>", "gpus(A100): unknown dimension 'gpus' (did you mean gpu?)"),
+        ("<4,gpu:A100=8>", "'gpu:A100' is not a dimension (gpu(A100)=8)"),
+        ("<4,8>", "no program can start in 8 bytes of memory (did you mean 8G? a plain number is bytes"),
+        ("<4>; 08:00-09:00 = <memory(fat)=64>", "no program can start in 64 bytes of memory (did you mean 64G"),
         ("<gpu(A100)>", "gpu(A100): an amount is missing (gpu(A100)=8)"),
         ("<gpu(A100)=1,GPU(A100)=2>", "gpu(A100): gpu(A100) is given twice (each kind of node once)"),
         ("<gpu(A100=1>", "gpu(A100: 'gpu(A100' is not a measure (a dimension with a kind of node such as gpu(A100))"),

@@ -56,6 +56,8 @@ AMOUNT_LIMIT = 2**50
 MOST_PORT = 65_535
 # Groups that are checked between two pauses.
 PAUSE = 100
+# Groups in the hint where to move jobs.
+MOST_MOVES = 3
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -327,14 +329,16 @@ def checking_groups(core: Books, event: GroupsApplied) -> Iterator[None]:
     above = sorted(inner.intersection(homeless))
     if above:
         raise InputError(
-            f"groups with live jobs would have groups below them: {', '.join(above)}",
-            hint=f"move their jobs to another group: --move {above[0]}=NAME",
+            f"groups with live jobs would have groups below them: {', '.join(above)}", hint=_say_move(above)
         )
     if homeless:
-        raise InputError(
-            f"groups with live jobs would be removed: {', '.join(homeless)}",
-            hint=f"move their jobs to another group: --move {homeless[0]}=NAME",
-        )
+        raise InputError(f"groups with live jobs would be removed: {', '.join(homeless)}", hint=_say_move(homeless))
+
+
+def _say_move(groups: Sequence[str]) -> str:
+    """Return the hint for groups whose jobs need another group."""
+    moves = " ".join(f"--move {name}=GROUP" for name in groups[:MOST_MOVES]) + " …" * (len(groups) > MOST_MOVES)
+    return f"say to which group their jobs move: cress groups apply FILE {moves}"
 
 
 def _group(group: Group, core: Books, inner: frozenset[str]) -> None:

@@ -21,6 +21,8 @@ POSITIONS = ("cpu", "memory", "network", DISK)
 # Maximum length of a vector as text, in characters.
 MAX_VECTOR = 4_000
 GPU = "gpu"
+# Bytes: programs with a C library need 120 KiB before they begin.
+LEAST_MEMORY = 100 * 1024
 EXAMPLE = "<cpu,memory,network,disk> such as <4,8G,500M,50M>"
 
 
@@ -53,6 +55,19 @@ def names_in(source: str) -> tuple[str, ...]:
     inner = source.strip().removeprefix("<").removesuffix(">")[:MAX_VECTOR]
     named = (part.partition("=") for part in inner.split(","))
     return tuple(name.strip().lower() for name, equals, _ in named if equals and name.strip().lower() != DISK)
+
+
+def too_little_memory(memory: int, source: object, *, unit: str) -> tuple[str, str] | None:
+    """Return what is wrong with an amount of memory (bytes) in which no program can start, and a hint.
+
+    ``None`` if one can, and for 0. ``source`` is how the amount was written; ``unit`` is the unit that was probably
+    meant if that is a plain number.
+    """
+    if not 0 < memory < LEAST_MEMORY:
+        return None
+    meant = f"did you mean {memory}{unit}? a plain number is bytes, in Slurm and HTCondor it is megabytes"
+    hint = meant if str(memory) in str(source) else "at least 100K; shells need 1M"
+    return f"no program can start in {memory:,} bytes of memory", hint
 
 
 def format_vector(vector: ResourceVector, dimensions: Dimensions) -> str:

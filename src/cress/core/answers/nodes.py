@@ -59,7 +59,9 @@ def _kept(core: Books, f: int) -> Iterator[Finding]:
             )
     for job in core.waiting():
         drain = job.foreseen.drain
-        if drain and drain_due(job, core.now) and any(place == f for place, _ in drain):
+        # What was foreseen for a unit that has come to wait for another job, or for a licence, counts no more.
+        due = bool(drain) and drain_due(job, core.now) and core.fit.within_reach(job.shape)
+        if due and any(place == f for place, _ in drain):
             yield Finding("draining", f"it is being emptied for job {job.job.counted_as}, which has waited long enough")
 
 

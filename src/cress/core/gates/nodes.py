@@ -22,7 +22,7 @@ class Clauses(Gate[bool]):
         return True if job.shape.match is not None and not self._core.fit.within_reach(job.shape) else None
 
     def veto(self, job: JobEntry, found: bool) -> Veto:
-        return no_room(self._core, job)
+        return no_room(self._core, job, refused=True)
 
 
 class ClosedNodes(Gate[bool]):
@@ -37,7 +37,7 @@ class ClosedNodes(Gate[bool]):
 
     def veto(self, job: JobEntry, found: bool) -> Veto:
         veto = super().veto(job, found)
-        return veto if veto.closed else no_room(self._core, job)
+        return veto if veto.closed else no_room(self._core, job, refused=True)
 
     def told(self, job: JobEntry, found: bool) -> dict[str, Any]:
         return {"closed": closed_nodes(self._core, job), "overloaded": busy(self._core, job)}

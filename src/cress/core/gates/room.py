@@ -39,12 +39,13 @@ def later_start(core: Books, job: JobEntry) -> Veto | None:
     return None
 
 
-def no_room(core: Books, job: JobEntry) -> Veto:
-    """Return the reason why no node was chosen."""
-    if (later := later_start(core, job)) is not None:
-        return later
+def no_room(core: Books, job: JobEntry, *, refused: bool = False) -> Veto:
+    """Return the reason why no node was chosen.
+
+    ``refused``: a gate refuses the unit, so what was foreseen for it before counts no more.
+    """
     shape, nodes = job.shape, core.cluster.usable_count
-    reserved = core.reservations.of(job)
+    reserved = None if refused else core.reservations.of(job)
     start = reserved.start if reserved is not None and reserved.rows else None
     if core.fit.fitting(shape) and (shape.size == 1 or core.fit.copies_free(shape) >= shape.size):
         return _beside_others(core, job, start)

@@ -32,7 +32,7 @@ from cress.model.groups.quota_text import (
     parse_bound,
     parse_resource_quota,
 )
-from cress.model.groups.tree import LENDABLE, MAX_QUOTA, NO_QUOTA, PARENT, problems
+from cress.model.groups.tree import LENDABLE, MAX_QUOTA, NO_QUOTA, PARENT, children_of, problems
 from cress.model.limits import Limits
 from cress.model.notify import OF_GROUPS, checked_all, parse_notify
 from cress.model.option_text import (
@@ -65,7 +65,9 @@ KEYWORDS = (
 OPEN, CLOSED = "open", "closed"
 MAX_WEIGHT = 1_000_000
 MAX_PREEMPT_PRIORITY = 1_000_000
-# Maximum number of names in one remark about names that differ only in case.
+# The options that also hold for a level of the tree.
+OF_LEVELS = ("preempt_below", "preempt_above")
+# Maximum number of names in one remark.
 MOST_ALIKE = 3
 # Number of mistakes after which the rest of a file is skipped.
 MOST_COLLECTED = 10 * MAX_ERRORS
@@ -190,6 +192,7 @@ def parse_groups(
             reader.error(InputError(f"group {name!r} has no quota", hint="ResourceQuota: 10"), line, QUOTA)
     if groups and not reader.errors:
         _check_tree(groups, reader)
+        _note_inner(groups, reader)
     if not groups and not reader.errors:
         reader.errors.append(
             InputError(
@@ -500,6 +503,28 @@ def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _ConfReader) 
     for user, _ in group.user_weights:
         if EVERYONE not in users and user not in users:
             reader.note(f"{user} has a weight and may not submit to this group", line, USER_WEIGHTS)
+
+
+def _note_inner(groups: Sequence[Group], reader: _ConfReader) -> None:
+    """Note the settings of jobs in groups that contain groups and hold no jobs themselves.
+
+    Values like the default are left out, because written files have them.
+    """
+    children = children_of(groups)
+    for group in groups:
+        inside = children.get(group.name, ())
+        odd = {
+            USERS: group.users != (EVERYONE,),
+            POLICY: group.policy is not SchedPolicy.FIFO,
+            PREEMPTIVE: group.preemptive is not PreemptivePolicy.LOW_PRIORITY_FIRST,
+            USER_WEIGHTS: bool(group.user_weights),
+            **{camel_case(name): name not in OF_LEVELS for name, _ in group.options},
+        }
+        for keyword, has_no_effect in odd.items() if inside else ():
+            if has_no_effect:
+                names = ", ".join(each.name for each in inside[:MOST_ALIKE]) + ", …" * (len(inside) > MOST_ALIKE)
+                what = f"has no effect in group {group.name}, which contains groups and holds no jobs"
+                reader.note(what, reader.places[group.name][keyword], keyword, f"in the blocks of {names}")
 
 
 def _parse_name(line: _Line, _reader: _ConfReader) -> dict[str, Any]:

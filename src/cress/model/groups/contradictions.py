@@ -10,17 +10,36 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from cress.model.group import Group
+from cress.model.groups.limits import MAX_SIZE
 from cress.model.groups.measures import split
-from cress.model.groups.tree import LENDABLE, Problem, amounts_of, say_amount, weeks_of
+from cress.model.groups.tree import LENDABLE, MAX_QUOTA, QUOTA, Problem, amounts_of, say_amount, weeks_of
 from cress.model.resources import Dimensions
 from cress.model.units import format_duration
+from cress.model.vectors import too_little_memory
 
 DEFAULT_TIME = "DefaultTimeLimit"
 
 
 def contradictions(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions) -> list[Problem]:
     """Return the contradictions in these groups, whose tree has no ``problems``."""
-    return [*_lent(groups, accounting, dimensions), *_default_times(groups)]
+    return [*_tiny(groups), *_lent(groups, accounting, dimensions), *_default_times(groups)]
+
+
+def _tiny(groups: Sequence[Group]) -> Iterator[Problem]:
+    """Yield the first amount of memory in each keyword that is too small for any program: its unit was forgotten."""
+    for group in groups:
+        quotas = (group.quota, *(window.quota for window in group.windows))
+        given = {
+            QUOTA: tuple(pair for quota in quotas for pair in quota.amounts),
+            MAX_QUOTA: group.max_quota.amounts if group.max_quota is not None else (),
+            LENDABLE: group.lendable.amounts if group.lendable is not None else (),
+            MAX_SIZE: group.limits.amounts,
+        }
+        for keyword, amounts in given.items():
+            memory = (amount for name, amount in amounts if split(name)[0] == "memory")
+            found = next(filter(None, (too_little_memory(amount, amount, unit="G") for amount in memory)), None)
+            if found is not None:
+                yield Problem(group.name, keyword, *found)
 
 
 def _lent(groups: Sequence[Group], accounting: str, dimensions: Dimensions) -> Iterator[Problem]:

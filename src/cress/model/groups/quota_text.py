@@ -142,6 +142,9 @@ def _parse_guarantee(text: str, accounting: str, dimensions: Dimensions) -> Quot
 def _parse_quota(text: str, accounting: str, dimensions: Dimensions, *, zero: bool = False) -> Quota:
     stripped = _short(text)
     if _WINDOW.match(" ".join(stripped.split())):
+        quota, comma, window = (part.strip() for part in stripped.partition(","))
+        if comma and quota.isdecimal():
+            raise InputError(f"{window!r} follows a comma", hint=f"{quota}; {window}")
         raise InputError("the quota outside the windows is missing", hint=f"10; {stripped}")
     if "<" in stripped or "(" in stripped:
         if accounting != DOMINANT:
@@ -174,6 +177,9 @@ def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int],
     for part in inner.split(","):
         key, _, value = part.partition("=")
         if "(" not in key:
+            name, colon, kind = (word.strip() for word in key.partition(":"))
+            if colon and name in dimensions.index:
+                raise InputError(f"{key.strip()!r} is not a dimension", hint=f"{name}({kind})={value.strip() or 1}")
             if kinds and "=" not in part:
                 raise InputError(f"{part.strip()!r} follows a part with a name", hint="parts with names come last")
             others.append(part)

@@ -179,7 +179,8 @@ def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
         return Problem(name, PARENT, "no group is in the default group, which takes jobs", "another group")
     if parent not in by_name:
         others = [other for other in by_name if other not in (name, DEFAULT_GROUP)]
-        return Problem(name, PARENT, f"there is no group {parent!r}", one_of(parent, others))
+        hint = one_of(parent, others) if others else f"a block with Name: {parent}"
+        return Problem(name, PARENT, f"there is no group {parent!r}", hint)
     path = [name]
     while by_name[path[-1]].parent in by_name:
         path.append(by_name[path[-1]].parent)

@@ -17,11 +17,9 @@ from cress.model.resources import Dimensions, Measure, ResourceVector
 from cress.model.run import used_variable
 from cress.model.times import DAY, HOUR
 from cress.model.units import format_duration, one_of, parse_amount, parse_count, parse_duration
-from cress.model.vectors import parse_vector
+from cress.model.vectors import parse_vector, too_little_memory
 from cress.model.whole_numbers import whole_number
 
-# Bytes: programs with a C library need 120 KiB before they begin.
-LEAST_MEMORY = 100 * 1024
 # The default request of a task; it is accounted, but does not limit the task's memory.
 DEFAULT_RESOURCE = "<1, 512M>"
 MAX_TASKS = 10_000_000
@@ -224,16 +222,8 @@ def resource(value: object, dimensions: Dimensions) -> ResourceVector:
     if not any(request):
         raise InputError("asks for nothing at all", hint="at least a little cpu, for instance <0.1>")
     memory = request[dimensions.index["memory"]] if "memory" in dimensions.index else 0
-    if 0 < memory < LEAST_MEMORY:
-        # As it was written, if that was a plain number.
-        plain = str(memory) in str(value)
-        raise InputError(
-            f"no program can start in {memory:,} bytes of memory",
-            hint=f"did you mean {memory}M? a plain number is bytes, in Slurm and HTCondor it is megabytes"
-            if plain
-            else "at least 100K; shells need 1M",
-            field="memory",
-        )
+    if (found := too_little_memory(memory, value, unit="M")) is not None:
+        raise InputError(found[0], hint=found[1], field="memory")
     return request
 
 
