@@ -559,6 +559,10 @@ class Reservation(KeptReservation, kw_only=True, eq=False):
     view: int = 1
     rows: list[int] = []
 
+    def is_on(self, f: int) -> bool:
+        """Return True if node ``f`` is one of its nodes."""
+        return any(node == f for node, _ in self.nodes)
+
 
 class ClaimEntry(KeptClaim, kw_only=True, eq=False):
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
