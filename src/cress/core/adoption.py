@@ -12,12 +12,10 @@ from cress.core.books import Books
 from cress.core.claims import drop_claim, void_claims
 from cress.core.combined_restarts import leave_units
 from cress.core.job_times import last_end
-from cress.core.jobs import Attempt, Holder, JobEntry, LeaseRow, Stranger
-from cress.core.kernels.timeline import B_AMOUNTS
+from cress.core.jobs import Attempt, JobEntry, Stranger
 from cress.core.limit_changes import drop_claims_beyond
 from cress.core.queueing import out_of_queue
 from cress.core.tables import devices
-from cress.core.tables.arrays import Ints
 from cress.model.events import ForeignUse, TaskAdopted
 from cress.model.times import NEVER
 
@@ -126,24 +124,6 @@ def released(core: Books, f: int) -> None:
         check_room(core, f)
 
 
-def _coming(core: Books, holder: Holder) -> Ints | None:
-    """Return the amounts of a holder on which a claim may rely.
-
-    A task that was told to stop will free its amounts. A task that is only expected to end may go on, and does not
-    count.
-    """
-    if isinstance(holder, Attempt):
-        return core.freed_by(holder) if holder.stopping else None
-    if (
-        isinstance(holder, LeaseRow)
-        and holder.lease is None
-        and holder.borrower is not None
-        and holder.borrower.stopping
-    ):
-        return np.array(holder.amounts, np.int64)
-    return None
-
-
 def check_room(core: Books, f: int) -> None:
     """Close a node that has less than its leases hold, or open it again; drop the claims that lose their room."""
     cluster = core.cluster
@@ -152,18 +132,11 @@ def check_room(core: Books, f: int) -> None:
         core.pool.free_idle_on(f)
     cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
     void_claims(core, f)
-    claims = [claim for claim in core.claims if any(node == f for node, _ in claim.reservation.nodes)]
+    claims = [claim for claim in core.claims if claim.reservation.is_on(f)]
     if not claims:
         return
-    coming = cluster.free_now()[f].copy()
-    for holder in core.holders_on(f):
-        more = _coming(core, holder)
-        if more is not None:
-            coming += more
-    for claim in claims:
-        for (node, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):
-            if node == f:
-                coming -= core.timeline.table[row, B_AMOUNTS:]
-    if np.any(coming < 0):
+    left = cluster.free_now()[f] - core.timeline.kept_by(claim.reservation for claim in claims)[f]
+    left += sum(amounts for node, amounts in core.coming_free() if node == f)
+    if np.any(left < 0):
         for claim in claims:
             drop_claim(core, claim, again=True)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from heapq import heapify
 
+import numpy as np
+
 from cress.core.asking import Asking
 from cress.core.expected_ends import ExpectedEnds
 from cress.core.future.advance_reservations import AdvanceReservations
@@ -249,6 +251,18 @@ class Books:
             for part in own.idle.values():
                 free += part.amounts
         return free
+
+    def coming_free(self) -> Iterator[tuple[int, Ints]]:
+        """Yield what tasks that were told to stop will free, by node: claims rely on it.
+
+        A task that is only expected to end may go on, and does not count.
+        """
+        for attempt in self.leaving.values():
+            yield attempt.node, self.freed_by(attempt)
+            for part in attempt.parts:
+                if part.lease is None:
+                    # A loan from a lease that has ended goes back to the node.
+                    yield attempt.node, np.array(part.amounts, np.int64)
 
     # --- queues ------------------------------------------------------------------------------------------------
 

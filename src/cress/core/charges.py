@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeAlias
 
 from cress.model.resources import ResourceVector
 
 MILLION = 1_000_000
+
+# What a request is charged on a node of a capacity.
+Share: TypeAlias = Callable[[ResourceVector, ResourceVector], int]
 
 
 @lru_cache(maxsize=4096)

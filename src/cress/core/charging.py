@@ -80,7 +80,7 @@ def recharge_node(core: Books, f: int) -> None:
         if charge != attempt.charge:
             attempt.charge_anew(charge)
     for claim in core.claims:
-        if any(node == f for node, _ in claim.reservation.nodes):
+        if claim.reservation.is_on(f):
             claim.charge_anew(charge_of(core.cluster, claim.job, claim.reservation.nodes))
     core.running.forget()
     for group in core.groups:

@@ -64,5 +64,5 @@ def void_claims(core: Books, f: int) -> None:
     if core.cluster.nodes[f, USABLE] or core.cluster.is_only_away(f):
         return
     for claim in list(core.claims):
-        if any(node == f for node, _ in claim.reservation.nodes) and not claim.stays(lost=bool(core.cluster.lost[f])):
+        if claim.reservation.is_on(f) and not claim.stays(lost=bool(core.cluster.lost[f])):
             drop_claim(core, claim, again=True)

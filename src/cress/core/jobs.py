@@ -12,7 +12,6 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 
 from cress.core.accounts import Account, Owned
-from cress.core.charges import core_share, dominant_share
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.queue import QueuedJob
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
@@ -559,6 +558,10 @@ class Reservation(KeptReservation, kw_only=True, eq=False):
     view: int = 1
     rows: list[int] = []
 
+    def is_on(self, f: int) -> bool:
+        """Return True if node ``f`` is one of its nodes."""
+        return any(node == f for node, _ in self.nodes)
+
 
 class ClaimEntry(KeptClaim, kw_only=True, eq=False):
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
@@ -724,12 +727,7 @@ class GroupState(Amounts):
 
         Without a node, only in its base measures.
         """
-        if self.vector:
-            base: tuple[int, ...] = tuple(request[k] for k in self.dims)
-        elif self.options.accounting == "cpu":
-            base = (core_share(request, capacity),)
-        else:
-            base = (dominant_share(request, capacity),)
+        base = tuple(request[k] for k in self.dims) if self.vector else (self.share(request, capacity),)
         return base if self.kinds is None or f is None else base + self.kinds.charge(request, f)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from cress.core.jobs import Attempt
 from cress.core.kernels.holding import END, NODE, NONE, OUT
 from cress.core.placing.shape import Shape
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Ints, copies_in
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
@@ -53,7 +53,7 @@ class Openings:
         request = shape.request_array[asked]
         free = cluster.free_now()[:, asked]
         copies = np.zeros(n, np.int64)
-        copies[places] = _copies(free[places], request, number)
+        copies[places] = copies_in(free[places], request, number)
         times = [now] * min(number, int(copies.sum()))
         if len(times) == number:
             return times
@@ -63,7 +63,7 @@ class Openings:
         for slot in slots[np.argsort(ends[slots], kind="stable")].tolist()[:MOST_ENDS]:
             f = cluster.leases[slot, NODE]
             free[f] += cluster.held_in(slot)[asked]
-            more = int(_copies(free[f], request, number)) - int(copies[f])
+            more = int(copies_in(free[f], request, number)) - int(copies[f])
             if more > 0:
                 copies[f] += more
                 times += [int(ends[slot])] * more
@@ -99,14 +99,6 @@ class Openings:
         columns[:, slots] = np.array([_times(attempt) for attempt in attempts], np.int64).reshape(-1, 5).T
         self._columns = columns
         self._stamp = self._cluster.stamp
-
-
-def _copies(free: Ints, request: Ints, most: int) -> Ints:
-    """Return how many copies of a request fit into free amounts, at most ``most``."""
-    if not len(request):
-        return np.full(free.shape[:-1], most, np.int64)
-    found: Ints = np.clip((free // request).min(axis=-1), 0, most)
-    return found
 
 
 def _times(attempt: Attempt) -> tuple[int, int, int, int, int]:

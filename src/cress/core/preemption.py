@@ -23,7 +23,6 @@ from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.job_times import takes_back, urgency_of
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, NODE, NONE
-from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
     JOB,
     LOSS,
@@ -323,10 +322,10 @@ class _VictimSearch:
         kept = [claim.reservation for claim in core.claims]
         if within:
             # A unit that takes from its own group respects the reservations of others.
-            kept += [each for each in core.reservations.kept if each.in_force and each.job is not job]
-        booked = core.timeline.table[[row for reservation in kept for row in reservation.rows]]
-        self.claimed[booked[:, B_NODE]] = True
-        np.subtract.at(self.levels, booked[:, B_NODE], booked[:, B_AMOUNTS:])
+            kept += core.reservations.in_force(job)
+        amounts = core.timeline.kept_by(kept)
+        self.claimed |= amounts.any(axis=1)
+        self.levels -= amounts
         others = [each.slot for each in (*core.strangers.values(), *core.foreign_use.values())]
         others += [part.slot for part in core.pool.parts()]
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
@@ -400,13 +399,9 @@ class _VictimSearch:
     def leave_reserved(self, core: Books) -> None:
         """Count free room that is reserved for other units as taken."""
         self.has_room = False
-        for reservation in core.reservations.kept:
-            if reservation.in_force and reservation.job is not self.job:
-                for row in reservation.rows:
-                    f = core.timeline.table[row, B_NODE]
-                    self.claimed[f] = True
-                    kept = np.minimum(core.timeline.table[row, B_AMOUNTS:], np.maximum(self.levels[f], 0))
-                    self.levels[f] -= kept
+        amounts = core.timeline.kept_by(core.reservations.in_force(self.job))
+        self.claimed |= amounts.any(axis=1)
+        self.levels -= np.minimum(amounts, np.maximum(self.levels, 0))
 
     def _worth(self, core: Books, kind: PreemptivePolicy) -> Ints:
         """Return the worth of the task in each slot; tasks with the least worth yield first."""

@@ -20,7 +20,7 @@ from cress.core.jobs import Attempt
 from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.match import Match
-from cress.core.tables.arrays import Bools, Ints
+from cress.core.tables.arrays import Bools, Ints, copies_in
 from cress.language.parser import parse_rank, parse_requirement
 from cress.model.advance import LOOKED_AT, AdvanceReservation, local, occurrences
 from cress.model.errors import InputError, NotAccepted
@@ -273,7 +273,7 @@ class _NodeSearch:
         if not self.spec.amounts:
             free = not met and not stays(self.core, f, self._as_kept(f, 1), self.at)
             return int(free and bool(self._capacity(f).any()))
-        most = min(most, _copies(self._capacity(f) - peak, np.array(self.spec.amounts, np.int64)))
+        most = int(copies_in(self._capacity(f) - peak, np.array(self.spec.amounts, np.int64), most))
         while most and stays(self.core, f, self._as_kept(f, most), self.at):
             most -= 1
         return most
@@ -328,11 +328,6 @@ def _both(mine: Spans, theirs: Spans) -> Spans:
         else:
             j += 1
     return tuple(found)
-
-
-def _copies(room: Ints, amounts: Ints) -> int:
-    asked = amounts > 0
-    return max(0, int(np.min(room[asked] // amounts[asked], initial=2**31)))
 
 
 def said(start: int, end: int, zone: tzinfo) -> str:

@@ -11,9 +11,8 @@ from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.devices import MUST
 from cress.core.kernels.holding import OUT, USABLE
-from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.placing.fit import asked_of, capped, rules_of_unit
-from cress.core.placing.together import Levels, copies_of
+from cress.core.placing.together import Levels
 from cress.core.tables.arrays import Ints
 
 
@@ -23,12 +22,13 @@ def room_inside(core: Books, job: JobEntry) -> Levels | None:
     if job.shares_node or (shape.size > 1 and any(kind.ask[MUST] for kind in shape.every_kind)):
         return None
     levels = np.zeros((cluster.node_count, k), np.int64)
+    free = cluster.free_now() - core.timeline.kept_by(claim.reservation for claim in core.claims)
     for f, left in _left(core, job).items():
         if cluster.nodes[f, USABLE] and first_blocked(core, job, f) is None:
-            levels[f] = np.maximum(0, np.minimum(left, cluster.free_now()[f] - _claimed(core, f)))
+            levels[f] = np.maximum(0, np.minimum(left, free[f]))
     asked, alone = asked_of(shape), []
     for kind, own in zip(asked, shape.every_kind, strict=True):
-        copies = np.where(levels.any(axis=1), copies_of(levels, kind), 0)
+        copies = np.where(levels.any(axis=1), kind.copies_in(levels), 0)
         copies[cluster.lack[own.row, : len(copies)] & OUT != 0] = 0
         alone.append(capped(copies, np.maximum(0, core.fit.caps_now(own))))
     enough = all(int(copies.sum()) >= kind.size for copies, kind in zip(alone, asked, strict=True))
@@ -47,12 +47,3 @@ def _left(core: Books, job: JobEntry) -> dict[int, Ints]:
         if attempt.node in left:
             left[attempt.node] = left[attempt.node] - cluster.held_in(attempt.slot)
     return dict(sorted(left.items()))
-
-
-def _claimed(core: Books, f: int) -> Ints:
-    claimed = np.zeros(core.cluster.k_count, np.int64)
-    for claim in core.claims:
-        for row in claim.reservation.rows:
-            if core.timeline.table[row, B_NODE] == f:
-                claimed += core.timeline.table[row, B_AMOUNTS:]
-    return claimed

@@ -7,8 +7,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import Wants
-from cress.core.placing.fit import NO_CAPS
-from cress.core.placing.together import Asked, copies_of
+from cress.core.tables.arrays import copies_in
 from cress.model.resources import ResourceVector
 
 
@@ -23,7 +22,7 @@ def most_that_fits(core: Books, job: JobEntry, dimension: int) -> int | None:
 
     def has_room(amount: int) -> bool:
         request[dimension] = amount
-        return int(copies_of(free, Asked(request, size, NO_CAPS)).sum()) >= size
+        return int(copies_in(free, request, size).sum()) >= size
 
     low, high = 0, int(request[dimension])
     if has_room(high) or not has_room(0):

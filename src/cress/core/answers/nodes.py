@@ -43,7 +43,7 @@ def _kept(core: Books, f: int) -> Iterator[Finding]:
     if told:
         yield Finding("reserved", told)
     for claim in core.claims:
-        if any(place == f for place, _ in claim.reservation.nodes):
+        if claim.reservation.is_on(f):
             until = time_of_day(core, claim.expected)
             yield Finding(
                 "claimed",
@@ -51,7 +51,7 @@ def _kept(core: Books, f: int) -> Iterator[Finding]:
             )
     for kept in core.reservations.kept:
         # Nodes that are drained are told below: when they will be empty is not known.
-        if kept.rows and not kept.lasting and any(place == f for place, _ in kept.nodes):
+        if kept.rows and not kept.lasting and kept.is_on(f):
             start = time_of_day(core, kept.start)
             yield Finding(
                 "reserved",

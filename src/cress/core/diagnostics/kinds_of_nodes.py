@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cress.core.books import Books
-from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.groups.limits import most_charge_of
+from cress.core.groups.guarantees import charge_of_tasks, most_charge_of
 from cress.core.jobs import JobEntry
 from cress.core.tree.amounts import Amounts
 from cress.model.groups.measures import describe_measure, split

@@ -12,7 +12,7 @@ from cress.core.placing.gang_rules import GangRules
 from cress.core.placing.match import least, merged
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import Asked, Levels, copies_of, places_in
+from cress.core.placing.together import Asked, Levels, places_in
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 
@@ -61,7 +61,7 @@ def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]], free: In
         asked.append(Asked(kind.request_array, kind.size, caps))
         copies = np.zeros(cluster.node_count, np.int64)
         places = _places(core, kind, those, free)
-        copies[places] = copies_of(free[places], asked[-1])
+        copies[places] = asked[-1].copies_in(free[places])
         if devices.cares(cluster, kind.ask):
             copies = np.minimum(copies, devices.copies(cluster, kind.ask, empty=False)[: len(copies)])
         alone.append(capped(copies, caps))

@@ -33,7 +33,6 @@ class AttemptAppliers:
         self._jobs = books.jobs
         self._attempts = books.attempts
         self._dependencies = books.relations.dependencies
-        self._by_cpu = books.options.accounting == "cpu"
 
     def rows(self) -> Rows:
         """Return the rows of the ledger's table; starts come with a lease, and have ``start``."""
@@ -89,7 +88,7 @@ class AttemptAppliers:
     def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> None:
         """Enter the attempt of a start."""
         books, group = self._books, job.group
-        fixed = self._by_cpu and job.cpu_charge
+        fixed = group.counts_cores and job.cpu_charge
         charge = fixed or group.charge(job.job.request_of(fact.task), self._cluster.specs[f].capacity, f)
         number = fact.attempt
         if number >= books.next_attempt:

@@ -25,7 +25,7 @@ from cress.core.kernels.devices import (
 )
 from cress.core.kernels.fragments import node_for_loan
 from cress.core.kernels.holding import AMOUNTS, OUT, USABLE
-from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
+from cress.core.kernels.timeline import B_FORCE
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart, LeaseReduced
@@ -310,10 +310,7 @@ def booked_on(core: Books, but: Reservation | None = None) -> Ints:
     counts = timeline.table[:, B_FORCE] > 0
     if but is not None:
         counts[but.rows] = False
-    rows = timeline.table[counts]
-    booked = np.zeros((core.cluster.node_count, core.cluster.k_count), np.int64)
-    np.add.at(booked, rows[:, B_NODE], rows[:, B_AMOUNTS:])
-    return booked
+    return timeline.amounts_of(np.flatnonzero(counts).tolist())
 
 
 def spare_on(core: Books, booked: Ints, f: int) -> Ints:

@@ -9,12 +9,12 @@ import numpy as np
 
 from cress.core.future.timeline import Timeline
 from cress.core.jobs import Attempt, GroupState, Holder, JobEntry, Reservation
-from cress.core.kernels.holding import FREE, OUT
-from cress.core.placing.fit import Fit
+from cress.core.kernels.holding import OUT
+from cress.core.placing.fit import Fit, capped
 from cress.core.placing.gangs import by_domains
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import has_places, joined, places_in
-from cress.core.tables.arrays import Bools, Ints
+from cress.core.placing.together import filled, has_places, joined, places_in
+from cress.core.tables.arrays import Bools, Ints, copies_in
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.tree import below_quota_against
 from cress.model.job import KEPT_RUNNING
@@ -189,6 +189,10 @@ class Reservations:
         """Return the reservation of a job's next unit; ``None`` without one."""
         return next((reservation for reservation in self.kept if reservation.job is job), None)
 
+    def in_force(self, but: JobEntry) -> list[Reservation]:
+        """Return the reservations in force for units of jobs other than ``but``."""
+        return [reservation for reservation in self.kept if reservation.in_force and reservation.job is not but]
+
     def _make(self, job: JobEntry, now: int) -> Reservation:
         slot = self.timeline.earliest(job.shape, job.duration, now, asker=job.group.asker)
         if slot is not None:
@@ -217,41 +221,22 @@ class Reservations:
         """
         if job.shape.kinds or by_domains(job.shape):
             return self._drain_together(job)
-        cluster = self.cluster
-        k_count = cluster.k_count
-        out = cluster.lack_of(job.shape.row) & OUT != 0
-        fit = cluster.usable() & ~out
+        cluster, shape = self.cluster, job.shape
+        fit = cluster.usable() & (cluster.lack_of(shape.row) & OUT == 0)
         if self.reserved is not None:
             # A node reserved in advance for others cannot be kept free until it has room.
             fit &= ~self.reserved(job.group, NEVER)
-        request = job.shape.request
-        present = job.foreseen.drain
-        if present and all(
-            fit[f] and all(have >= need * n for have, need in zip(self._left_on(f), request, strict=True) if need)
-            for f, n in present
-        ):
+        present, request = job.foreseen.drain, shape.request_array
+        if present and all(fit[f] and copies_in(self._left_on(f), request, n) >= n for f, n in present):
             return present
-        left = self._left_by_services()
-        booked = set(self.timeline.booked.tolist())
-        places = []
-        caps = self.fit.caps(job.shape)
-        for f in np.flatnonzero(fit).tolist():
-            node = cluster.nodes[f].tolist()
-            room = min((have // need for have, need in zip(left[f].tolist(), request, strict=True) if need), default=0)
-            room = min(room, int(caps[f])) if len(caps) else room
-            if room > 0:
-                free, capacity = node[FREE : FREE + k_count], node[FREE + k_count : FREE + 2 * k_count]
-                missing = max(
-                    (need - have) / total for have, need, total in zip(free, request, capacity, strict=True) if need
-                )
-                places.append((f in booked, missing, f, room))
-        chosen: list[tuple[int, int]] = []
-        wanted = job.shape.size
-        for _, _, f, room in sorted(places):
-            if wanted:
-                chosen.append((f, min(room, wanted)))
-                wanted -= chosen[-1][1]
-        return chosen if not wanted else []
+        room = capped(copies_in(self._left_by_services(), request, shape.size), self.fit.caps(shape)) * fit
+        if room.sum() < shape.size:
+            return []
+        places, asked = np.flatnonzero(room), request > 0
+        lacks = request[asked] - cluster.free_now()[places][:, asked]
+        missing = (lacks / cluster.capacities()[places][:, asked]).max(axis=1, initial=-np.inf)
+        order = np.lexsort((missing, np.isin(places, self.timeline.booked)))
+        return filled(places[order], room, shape.size)
 
     def _drain_together(self, job: JobEntry) -> list[tuple[int, int]]:
         """Return nodes to drain for a gang with several kinds of tasks or with rules for domains: the present ones
@@ -280,12 +265,12 @@ class Reservations:
             self._left = state, np.maximum(left, 0)
         return self._left[1]
 
-    def _left_on(self, f: int) -> list[int]:
+    def _left_on(self, f: int) -> Ints:
         """Return the amounts that they leave of one node."""
         left = self.cluster.capacities()[f].copy()
         for amounts in self._services_on(f):
             left -= amounts
-        found: list[int] = np.maximum(left, 0).tolist()
+        found: Ints = np.maximum(left, 0)
         return found
 
     def _services_on(self, f: int) -> Iterator[Ints]:

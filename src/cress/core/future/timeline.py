@@ -14,12 +14,12 @@ from cress.core.future.together import RoomAt
 from cress.core.jobs import ClaimEntry, Reservation
 from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, NODE, NONE
-from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
+from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE, B_NODE
 from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_domains
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import has_places, joined, places_in
-from cress.core.tables.arrays import Closed, Ints, grown
+from cress.core.tables.arrays import Closed, Ints, copies_in, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
@@ -92,6 +92,17 @@ class Timeline:
             self.table[row, B_FORCE] = reservation.view if on else 0
         if reservation.view == ALL and reservation.rows:
             self.count_nodes(reservation.nodes, 1 if on else -1)
+
+    def amounts_of(self, rows: Sequence[int]) -> Ints:
+        """Return the amounts (N, K) of these bookings, whenever they keep them."""
+        found = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
+        booked = self.table[rows]
+        np.add.at(found, booked[:, B_NODE], booked[:, B_AMOUNTS:])
+        return found
+
+    def kept_by(self, reservations: Iterable[Reservation]) -> Ints:
+        """Return the amounts (N, K) that these reservations keep, whenever they do."""
+        return self.amounts_of([row for reservation in reservations for row in reservation.rows])
 
     def count_nodes(self, nodes: Iterable[tuple[int, int]], change: int) -> None:
         """Change the number of bookings in force on each of these nodes, for bookings that count for all; how many
@@ -179,11 +190,8 @@ class Timeline:
         """Yield nodes on which claims wait for overdue tasks, with the copies of the shape that leave these claims
         their room.
         """
-        wanted = shape.request_array > 0
         for f, coming in self.claimed().items():
-            room = self.cluster.free_now()[f] + coming
-            left = room[wanted] // shape.request_array[wanted]
-            yield f, max(0, int(left.min())) if len(left) else shape.size
+            yield f, int(copies_in(self.cluster.free_now()[f] + coming, shape.request_array, shape.size))
 
     def copies_at(
         self, shape: Shape, t: int, duration: int, now: int, asker: int = 0, *, most: int | None = None

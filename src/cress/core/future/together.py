@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cress.core.placing.fit import Fit, asked_of, rules_of_unit
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import Places, UnitRoom, copies_of
+from cress.core.placing.together import Places, UnitRoom
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -85,7 +85,7 @@ class RoomAt(UnitRoom):
         """
         taken = self._taken[f]
         left = self._timeline.cluster.free_now()[f] - taken
-        return int(copies_of(left[None], self.kinds[i])[0])
+        return int(self.kinds[i].copies_in(left))
 
     def take(self, i: int, places: Places) -> None:
         """Take the places for kind ``i``."""

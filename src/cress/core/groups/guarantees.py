@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
-from cress.core.charges import MILLION, core_share, dominant_share
+from cress.core.charges import MILLION
 from cress.core.groups.lenders import Taker
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
@@ -151,7 +151,7 @@ def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
     kinds = group.kinds.capacity() if group.kinds is not None else ()
     if group.vector:
         return (*(total[k] for k in group.dims), *kinds)
-    return ((total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)) + kinds
+    return ((total[0],) if group.counts_cores else (MILLION * cluster.usable_count,)) + kinds
 
 
 def place_in(other: Amounts, group: Amounts, i: int) -> int | None:
@@ -166,20 +166,24 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
 
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
-    by_cpu = job.group.options.accounting == "cpu"
-    together = tasks > 1 and job.shape.size > 1 and not job.group.vector
-    if together and is_mixed(job):
-        return _least_of_parts(job, cluster)
-    if together and not (by_cpu and job.cpu_charge):
-        return _least_together(job, tasks, job.job.request, job.shape.wants, cluster)
+    if tasks > 1 and job.shape.size > 1 and _fixed_charge(job, job.job.request) is None:
+        return _least_together(job, tasks, cluster)
     if job.group.counts_cores and not is_mixed(job):
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
         if stamp != cluster.usable_changes:
-            least = _least_cores(job, job.job.request, cluster)
+            least = _total(job, 1, cluster, job.shape.wants, most=False)[0]
             job.shape.least_cores = cluster.usable_changes, least
         return (least * tasks,)
-    return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
+    return _total(job, tasks, cluster, job.shape.wants, most=False)
+
+
+def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | None = None) -> tuple[int, ...]:
+    """Return the charge of ``tasks`` tasks on the most expensive node that could hold one.
+
+    A kind of node is charged as soon as the clauses (``wants``, else those of the shape) allow such a node.
+    """
+    return _total(job, tasks, cluster, job.shape.wants if wants is None else wants, most=True)
 
 
 def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = False) -> tuple[int, ...]:
@@ -206,18 +210,17 @@ def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = Fal
 def dearest_charge(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
     """Return the charge of the next unit of a job on the dearest nodes, with the least in kinds of nodes."""
     base, tasks = job.group.base, job.shape.size
-    most = sum_of(job, tasks, lambda request, _: base_most(job, request, cluster))
-    return (*most[:base], *charge_of_tasks(job, tasks, cluster)[base:])
+    return (*most_charge_of(job, tasks, cluster)[:base], *charge_of_tasks(job, tasks, cluster)[base:])
 
 
-def base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
-    """Return the charge of a request on the dearest node that could hold it, in the base measures of the group."""
+def _fixed_charge(job: JobEntry, request: ResourceVector) -> tuple[int, ...] | None:
+    """Return the charge of a request in the base measures if it is the same on every node; ``None`` if it is a share
+    of the node.
+    """
     group = job.group
     if group.vector:
         return group.charge(request, (), None)
-    if group.options.accounting == "cpu":
-        return (job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(request, core_share),)
-    return (cluster.most_charge(request, dominant_share),)
+    return (group.counts_cores and job.cpu_charge) or None
 
 
 def may_be_dear(job: JobEntry, cluster: Cluster) -> bool:
@@ -253,13 +256,9 @@ def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bo
     """Return the nodes ``[n]`` on which the next unit of a job costs more than on others and which none of ``takers``
     may take for it; ``None`` as ``too_dear_on``.
     """
-    group, tasks = job.group, job.shape.size
-    if group.vector or is_mixed(job) or (tasks == 1 and job.companions):
+    tasks, share, request = job.shape.size, job.group.share, job.job.request
+    if _fixed_charge(job, request) is not None or is_mixed(job) or (tasks == 1 and job.companions):
         return None
-    by_cpu = group.options.accounting == "cpu"
-    if by_cpu and job.cpu_charge:
-        return None
-    share, request = core_share if by_cpu else dominant_share, job.job.request
     least, most = cluster.least_charge(request, share), cluster.most_charge(request, share)
     if least == most or not takers:
         return None
@@ -279,65 +278,45 @@ def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bo
     return np.array([dear[capacity] for capacity in capacities], np.bool_)
 
 
-def sum_of(
-    job: JobEntry, tasks: int, charge: Callable[[ResourceVector, Wants], tuple[int, ...]], wants: Wants | None = None
-) -> tuple[int, ...]:
-    """Return the charge of ``tasks`` tasks from the ``charge`` of one; for a gang of several kinds of tasks, that of
-    its next unit.
-
-    ``wants`` are the wants of the tasks, if the job has no shape yet.
+def _total(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants, *, most: bool) -> tuple[int, ...]:
+    """Return the charge of ``tasks`` tasks with these clauses, each on the cheapest node that could hold it, or
+    (``most``) on the dearest; for a gang of several kinds of tasks, that of its next unit.
     """
-    if not is_mixed(job):
-        return tuple([amount * tasks for amount in charge(job.job.request, wants or job.shape.wants)])
-    total = [0] * len(job.group.quota)
-    for request, wanted, number in _asked_by_parts(job, job.shape.wants if wants is None else wants):
-        for i, amount in enumerate(charge(request, wanted)):
+    group, kinds = job.group, job.group.kinds
+    on = cluster.most_charge if most else cluster.least_charge
+    total = [0] * len(group.quota)
+    for request, wanted, number in _alike(job, tasks, wants):
+        charge = _fixed_charge(job, request)
+        if charge is None:
+            charge = (on(request, group.share),)
+        if kinds is not None:
+            charge += (kinds.most if most else kinds.least)(request, wanted)
+        for i, amount in enumerate(charge):
             total[i] += amount * number
     return tuple(total)
 
 
-def _asked_by_parts(job: JobEntry, wants: Wants) -> Iterable[tuple[ResourceVector, Wants, int]]:
+def _alike(job: JobEntry, tasks: int, wants: Wants) -> Iterable[tuple[ResourceVector, Wants, int]]:
+    """Return the requests of ``tasks`` tasks of a job, or of the next unit of a gang of several kinds, with their
+    clauses and numbers.
+    """
+    if not is_mixed(job):
+        return [(job.job.request, wants, tasks)]
     if wants.kinds:
         return [(kind.request, kind.wants, kind.size) for kind in wants.kinds]
     return [(request, wants, number) for request, number in job.unit_requests()]
 
 
-def _least_together(
-    job: JobEntry, tasks: int, request: ResourceVector, wants: Wants, cluster: Cluster
-) -> tuple[int, ...]:
-    """Return the charge of tasks that ask for the same and run at the same time, on the cheapest nodes."""
-    group = job.group
-    least = cluster.least_charge_of(tasks, request, core_share if group.options.accounting == "cpu" else dominant_share)
-    if group.kinds is None:
-        return (least,)
-    return (least, *(amount * tasks for amount in group.kinds.least(request, wants)))
-
-
-def _least_of_parts(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
-    """Return the charge of the next unit of a gang of several kinds of tasks, as if each kind had the nodes alone."""
-    parts = _asked_by_parts(job, job.shape.wants)
-    charges = [_least_together(job, number, request, wants, cluster) for request, wants, number in parts]
+def _least_together(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of tasks that run at the same time on the cheapest nodes, as if each kind of tasks had the
+    nodes alone.
+    """
+    kinds, charges = job.group.kinds, []
+    for request, wants, number in _alike(job, tasks, job.shape.wants):
+        least = () if kinds is None else kinds.least(request, wants)
+        together = cluster.least_charge_of(number, request, job.group.share)
+        charges.append((together, *(amount * number for amount in least)))
     return tuple(map(sum, zip(*charges, strict=True)))
-
-
-def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
-    group = job.group
-    if group.kinds is not None:
-        return _base_least(job, request, cluster) + group.kinds.least(request, wants)
-    return _base_least(job, request, cluster)
-
-
-def _base_least(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
-    group = job.group
-    if group.options.accounting == "cpu" and not group.vector:
-        return (_least_cores(job, request, cluster),)
-    if group.vector:
-        return group.charge(request, cluster.largest_capacity(), None)
-    return (cluster.least_charge(request, dominant_share),)
-
-
-def _least_cores(job: JobEntry, request: ResourceVector, cluster: Cluster) -> int:
-    return job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share)
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from cress.core.accounts import AtBound
-from cress.core.groups.guarantees import base_most, capacity_in, charge_of_tasks, measure_of, place_in, sum_of
+from cress.core.groups.guarantees import capacity_in, charge_of_tasks, measure_of, most_charge_of, place_in
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.kernels.holding import NONE
@@ -17,24 +17,9 @@ from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup, add_amounts
 from cress.core.tree.tree import holds
 from cress.model.groups.tree import NO_QUOTA
-from cress.model.resources import ResourceVector
 
 # The most groups that one reason names.
 _MOST_TOLD = 3
-
-
-def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | None = None) -> tuple[int, ...]:
-    """Return the charge of ``tasks`` tasks on the most expensive node that could hold one.
-
-    A kind of node is charged as soon as the clauses (``wants``, else those of the shape) allow such a node.
-    """
-    return sum_of(job, tasks, lambda request, wanted: _most_charge(job, request, wanted, cluster), wants)
-
-
-def _most_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
-    kinds = job.group.kinds
-    base = base_most(job, request, cluster)
-    return base if kinds is None else base + kinds.most(request, wants)
 
 
 def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> AtBound | None:

@@ -15,9 +15,9 @@ from cress.core.moving.trial import MoveTrial
 from cress.core.placing.fit import asked_of, match_caps, rules_of_unit
 from cress.core.placing.gangs import GangRoom, by_domains
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import Levels, joined, places_in, rooms_in
+from cress.core.placing.together import Levels, filled, joined, places_in, rooms_in
 from cress.core.tables import devices
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Ints, copies_in
 
 Place = list[tuple[int, int]]
 
@@ -105,8 +105,7 @@ class _PlaceSearch:
         if not cluster.nodes[f, USABLE] or cluster.lack[shape.row, f] & EXCLUDED:
             return 0
         free = cluster.free_now()[f] - self.trial.promised[f]
-        asked = shape.request_array > 0
-        room = int(np.min(free[asked] // shape.request_array[asked], initial=shape.size))
+        room = int(copies_in(free, shape.request_array, shape.size))
         return max(0, min(room, int(self.limit[f]), devices.copies_on(cluster, shape.ask, f)))
 
     def _found(self) -> Place | None:
@@ -119,12 +118,9 @@ class _PlaceSearch:
             room = Levels(asked_of(self.shape), [self.copies], self.cluster.capacities(), rules_of_unit(self.shape))
             found = places_in(room)
             return None if found is None else joined(found)
-        left, place = self.shape.size, []
-        for f in np.flatnonzero(self.copies).tolist():
-            if left:
-                place.append((f, min(left, int(self.copies[f]))))
-                left -= place[-1][1]
-        return None if left else place
+        if self.copies.sum() < self.shape.size:
+            return None
+        return filled(np.arange(len(self.copies)), self.copies, self.shape.size)
 
     def place(self) -> Place | None:
         """Run the search; see ``make_place``."""

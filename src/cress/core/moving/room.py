@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cress.core.books import Books
 from cress.core.jobs import Attempt, GroupState, JobEntry, Reservation
-from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints
@@ -18,8 +15,6 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
 
     They may be kept for now or later; those for the job ``but`` are left out.
     """
-    cluster, table = core.cluster, core.timeline.table
-    out = np.zeros((cluster.node_count, cluster.k_count), np.int64)
     kept: list[Reservation] = [claim.reservation for claim in core.claims]
     kept += [reservation for reservation in core.reservations.kept if reservation.job is not but]
     kept += [
@@ -29,12 +24,10 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
         for unit in units
         if unit.job is not but
     ]
+    amounts = core.timeline.kept_by(kept)
     if core.advance_reservations:
-        out += core.advance_reservations.kept_from(None, NEVER)
-    for reservation in kept:
-        for row in reservation.rows:
-            out[table[row, B_NODE]] += table[row, B_AMOUNTS:]
-    return out
+        amounts += core.advance_reservations.kept_from(None, NEVER)
+    return amounts
 
 
 def shape_of_moved(core: Books, job: JobEntry) -> Shape:

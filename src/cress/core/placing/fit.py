@@ -33,7 +33,7 @@ from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import Asked, Levels, holds
 from cress.core.tables import devices
-from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
+from cress.core.tables.arrays import Bools, Closed, Floats, Ints, copies_in, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.resources import ResourceVector
 
@@ -296,8 +296,7 @@ class Fit:
         return large
 
     def _copies_when_empty(self, request: Ints, ask: Ints, most: int) -> Ints:
-        asked = request > 0
-        copies: Ints = (self.cluster.capacities()[:, asked] // request[asked]).min(axis=1, initial=most)
+        copies = copies_in(self.cluster.capacities(), request, most)
         if devices.cares(self.cluster, ask):
             copies = np.minimum(copies, devices.copies(self.cluster, ask, empty=True))
         return copies
@@ -403,10 +402,8 @@ class Fit:
         Only usable nodes that no clause excludes are included.
         """
         may = self.cluster.usable() & ~self.excluded(shape)
-        free = self.cluster.free_now()[may]
-        asked = shape.request_array > 0
         copies = np.zeros(self.cluster.node_count, np.int64)
-        copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
+        copies[may] = copies_in(self.cluster.free_now()[may], shape.request_array, 2**31)
         return capped(copies, self.caps_now(shape))
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:

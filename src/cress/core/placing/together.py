@@ -17,7 +17,7 @@ import numpy as np
 
 from cress.core.placing.gang_rules import MOST_CHOICES, NO_RULES, GangRules, alike, choices, fill
 from cress.core.placing.gangs import GangRoom, ruled_rooms
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Ints, copies_in
 
 # The number of orders of kinds that are tried in each choice of domains, each with two orders of nodes.
 MOST_ORDERS = 24
@@ -35,6 +35,10 @@ class Asked(NamedTuple):
     request: Ints
     size: int
     caps: Ints
+
+    def copies_in(self, levels: Ints) -> Ints:
+        """Return the copies that these amounts (..., K) hold, at most its size."""
+        return copies_in(levels, self.request, self.size)
 
 
 class UnitRoom(ABC):
@@ -89,12 +93,12 @@ class Levels(UnitRoom):
     def copies(self, i: int) -> Ints:
         """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
         alone = self._alone[i]
-        return alone if self._left is None else np.minimum(alone, copies_of(self._left, self.kinds[i]))
+        return alone if self._left is None else np.minimum(alone, self.kinds[i].copies_in(self._left))
 
     def copies_on(self, i: int, f: int) -> int:
         """Return the copies of kind ``i`` on node ``f`` beside the places taken, at most its size."""
         alone = int(self._alone[i][f])
-        return alone if self._left is None else min(alone, int(copies_of(self._left[f][None], self.kinds[i])[0]))
+        return alone if self._left is None else min(alone, int(self.kinds[i].copies_in(self._left[f])))
 
     def take(self, i: int, places: Places) -> None:
         """Take the places for kind ``i``."""
@@ -109,17 +113,8 @@ class Levels(UnitRoom):
 
     def at_most(self, levels: Ints) -> Levels:
         """Return the same room with at most these amounts on each node."""
-        alone = [np.minimum(own, copies_of(levels, kind)) for own, kind in zip(self._alone, self.kinds, strict=True)]
+        alone = [np.minimum(own, kind.copies_in(levels)) for own, kind in zip(self._alone, self.kinds, strict=True)]
         return Levels(self.kinds, alone, np.minimum(self._all, levels), self.rules)
-
-
-def copies_of(levels: Ints, kind: Asked) -> Ints:
-    """Return the copies of a kind that these amounts hold, per node, at most its size."""
-    asked = kind.request > 0
-    if not asked.any():
-        return np.full(len(levels), kind.size, np.int64)
-    found: Ints = (levels[:, asked] // kind.request[asked]).min(axis=1)
-    return np.clip(found, 0, kind.size)
 
 
 # --- questions ---------------------------------------------------------------------------------------------------
@@ -254,7 +249,7 @@ def _one_way(
             copies = np.minimum(copies, np.maximum(kind.caps[: len(copies)] - placed, 0))
         if int(copies.sum()) < kind.size:
             return None
-        found[i] = _fill(_nodes(room, i, len(copies), others), copies, kind.size)
+        found[i] = filled(_nodes(room, i, len(copies), others), copies, kind.size)
         for f, count in found[i]:
             placed[f] += count
         if number < len(order) - 1:
@@ -268,7 +263,10 @@ def _nodes(room: UnitRoom, i: int, count: int, others: list[Ints] | None) -> Int
     return nodes if others is None else nodes[np.argsort(others[i][nodes], kind="stable")]
 
 
-def _fill(nodes: Ints, copies: Ints, size: int) -> Places:
+def filled(nodes: Ints, copies: Ints, size: int) -> Places:
+    """Return the places of ``size`` tasks on nodes with so many ``copies``, filled in the order of ``nodes``; fewer if
+    these have no room for all.
+    """
     places: Places = []
     for f in nodes[copies[nodes] > 0].tolist():
         count = min(int(copies[f]), size)

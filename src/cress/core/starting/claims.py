@@ -135,12 +135,9 @@ class Claims:
             for f, amounts in claim.needs().items():
                 if f in found:
                     found[f] -= amounts
-        for attempt in self._leaving.values() if found else ():
-            if attempt.node in found:
-                found[attempt.node] += books.freed_by(attempt)
-                for part in attempt.parts:
-                    if part.lease is None:
-                        found[attempt.node] += part.amounts
+        for f, amounts in books.coming_free() if found else ():
+            if f in found:
+                found[f] += amounts
         self._late = (state, found)
         return found
 

@@ -1,4 +1,4 @@
-"""Types of arrays, and growth of tables."""
+"""Types of arrays, and what is asked of them everywhere: room for copies, and growth of tables."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 # Per node, other than 0 if no task may be placed on it; as long as there are nodes, or longer.
 Closed: TypeAlias = npt.NDArray[np.int32]
+
+
+def copies_in(amounts: Ints, request: Ints, most: int) -> Ints:
+    """Return the copies of a request (K) that ``amounts`` (..., K) hold, each at most ``most``."""
+    asked = request > 0
+    # What asks for nothing finds room anywhere; a node that holds more than it has may have less than nothing left.
+    found: Ints = np.maximum((amounts[..., asked] // request[asked]).min(axis=-1, initial=most), 0)
+    return found
 
 
 def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:

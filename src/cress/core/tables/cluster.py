@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.charges import Share
 from cress.core.kernels.devices import (
     ALL,
     DISK,
@@ -393,19 +394,17 @@ class Cluster:
             self._largest = self.usable_changes, tuple(self.capacities().max(axis=0, initial=0).tolist())
         return self._largest[1]
 
-    def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
+    def least_charge(self, request: ResourceVector, charge: Share) -> int:
         """Return the smallest ``charge`` of a request over the capacities of usable nodes that are large enough; 0
         without any.
         """
         return self._charges(request, charge)[0]
 
-    def most_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
+    def most_charge(self, request: ResourceVector, charge: Share) -> int:
         """Return the largest ``charge`` of a request over the same capacities."""
         return self._charges(request, charge)[1]
 
-    def least_charge_of(
-        self, tasks: int, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
-    ) -> int:
+    def least_charge_of(self, tasks: int, request: ResourceVector, charge: Share) -> int:
         """Return the smallest total ``charge`` of several tasks that run at the same time on usable nodes.
 
         The cheapest nodes may be too small for all of them. Tasks beyond the room of all nodes count as the last one.
@@ -426,9 +425,7 @@ class Cluster:
             found = self._remember(key, (total + left * last, most * tasks))
         return found[0]
 
-    def _charges(
-        self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
-    ) -> tuple[int, int]:
+    def _charges(self, request: ResourceVector, charge: Share) -> tuple[int, int]:
         if self._extremes[0] != self.usable_changes:
             kinds = by_capacity(self, np.flatnonzero(self.usable()))
             usable = Counter({self.capacity_of(f): number for f, number in kinds})

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from cress.core.accounts import Account, Charged, ChargedAttempt
+from cress.core.charges import Share, core_share, dominant_share
 from cress.core.placing.node_kinds import NodeKinds
 from cress.core.tree.memory import ShareMemory
 from cress.model.group import Group, Quota
@@ -66,8 +67,9 @@ class Amounts(Account):
         # The sort of the base measures: amounts of groups of one sort can be added; those of kinds of nodes always can.
         self.sort: tuple[int, ...] = ()
         self.base = 1
-        # True if the only measure is the scalar one of the accounting ``cpu``.
+        # True in the accounting ``cpu``, where a quota is one number; below, what a task is charged by one.
         self.counts_cores = False
+        self.share: Share = dominant_share
         # The measures for kinds of nodes, if any; below, those with which ``quota`` was set.
         self.kinds: NodeKinds | None = None
         self._kinds: tuple[str, ...] = ()
@@ -97,10 +99,8 @@ class Amounts(Account):
         self.options = options
         self._needs = _as_fraction(options.preempt_below)
         self._yields = _as_fraction(options.preempt_above)
-        self.counts_cores = self._counts_cores()
-
-    def _counts_cores(self) -> bool:
-        return not self.vector and not self._kinds and self.options.accounting == "cpu"
+        self.counts_cores = options.accounting == "cpu"
+        self.share = core_share if self.counts_cores else dominant_share
 
     def __repr__(self) -> str:
         return f"<group {self.name}: used {self.used} of {self.quota}>"
@@ -321,7 +321,6 @@ class Amounts(Account):
         self.dims, self.vector, self._kinds = dims, vector, kinds
         self.sort = dims if dims or not vector else (-1,)
         self.base = len(self.quota) - len(kinds)
-        self.counts_cores = self._counts_cores()
         self.forget()
         return True
 
