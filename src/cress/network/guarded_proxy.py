@@ -7,6 +7,7 @@ network nothing answers there but the ``door`` to the one server that was named.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import fcntl
@@ -17,7 +18,8 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies_environment, proxy_bypass_environment
 
 from cress.model.allowed_sources import parse_address
 from cress.network.connection_guard import ConnectionGuard, RefusedError
@@ -132,7 +134,7 @@ class GuardedProxy:
             near.settimeout(PATIENCE)
             with self._noted(near):
                 if to_door:
-                    self._connect(near, *self._door, b"", b"")
+                    self._connect(near, *self._door, b"", b"", direct=True)
                     return
                 head = _head_of(near)
                 line, _, rest = head.partition(b"\r\n")
@@ -147,10 +149,15 @@ class GuardedProxy:
                 asked = b"\r\n".join((b" ".join((method, path, version)), b"Connection: close", *lines))
                 self._connect(near, (parts.hostname or b"").decode(), parts.port or 80, asked, b"")
 
-    def _connect(self, near: socket.socket, host: str, port: int, asked: bytes, answer: bytes) -> None:
-        """Connect to a server, and pass on what both sides send, after ``asked`` and ``answer``."""
+    def _connect(
+        self, near: socket.socket, host: str, port: int, asked: bytes, answer: bytes, *, direct: bool = False
+    ) -> None:
+        """Connect to a server, and pass on what both sides send, after ``asked`` and ``answer``.
+
+        ``direct``: not by way of another proxy.
+        """
         try:
-            far = self._reach(host, port)
+            far = self._reach(host, port, None if direct else _next_proxy(host))
         except RefusedError as error:
             self.refusals.append(str(error))
             near.sendall(_REFUSED)
@@ -164,10 +171,16 @@ class GuardedProxy:
             near.sendall(answer)
             _relay(near, far)
 
-    def _reach(self, host: str, port: int) -> socket.socket:
-        """Return a connection to the first address of a server that answers. Raise OSError, RefusedError."""
+    def _reach(self, host: str, port: int, beyond: SplitResult | None) -> socket.socket:
+        """Return a connection to the first address of a server that answers, or by way of the proxy ``beyond``.
+
+        Raise OSError, RefusedError.
+        """
         wrong: OSError = OSError(f"{host} has no address")
-        for address in self._guard.allowed_addresses(host, port):
+        addresses = self._guard.allowed_addresses(host, port)
+        if beyond is not None:
+            return _tunnel(beyond, host, port)
+        for address in addresses:
             try:
                 return socket.create_connection((address, port), PATIENCE)
             except OSError as error:
@@ -184,6 +197,32 @@ class GuardedProxy:
         finally:
             with self._lock:
                 self._open.discard(wire)
+
+
+def _next_proxy(host: str) -> SplitResult | None:
+    """Return the proxy that the environment of this process names for a host; ``None``: none."""
+    address = getproxies_environment().get("https", "")
+    return urlsplit(address) if address and not proxy_bypass_environment(host) else None
+
+
+def _tunnel(proxy: SplitResult, host: str, port: int) -> socket.socket:
+    """Return a connection to a server by way of another proxy. Raise OSError."""
+    wire = socket.create_connection((proxy.hostname or "", proxy.port or 80), PATIENCE)
+    try:
+        target = f"{host}:{port}".encode()
+        lines = [b"CONNECT " + target + b" HTTP/1.1", b"Host: " + target]
+        if proxy.username:
+            word = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+            lines.append(b"Proxy-Authorization: Basic " + base64.b64encode(word.encode()))
+        wire.sendall(b"\r\n".join((*lines, b"", b"")))
+        answer = _head_of(wire).partition(b"\r\n")[0]
+    except (OSError, ValueError) as error:
+        wire.close()
+        raise OSError(f"the proxy {proxy.hostname}: {error}") from None
+    if answer.split(b" ")[1:2] != [b"200"]:
+        wire.close()
+        raise OSError(f"the proxy {proxy.hostname} answers {answer.decode(errors='replace')}")
+    return wire
 
 
 def _head_of(wire: socket.socket) -> bytes:
