@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment, proxy_bypass
 
 from cress.model.allowed_sources import parse_address
 from cress.network.connection_guard import ConnectionGuard, RefusedError
@@ -202,7 +202,7 @@ class GuardedProxy:
 def _next_proxy(host: str) -> SplitResult | None:
     """Return the proxy that the environment of this process names for a host; ``None``: none."""
     address = getproxies_environment().get("https", "")
-    return urlsplit(address) if address and not proxy_bypass_environment(host) else None
+    return urlsplit(address) if address and not proxy_bypass(host) else None
 
 
 def _tunnel(proxy: SplitResult, host: str, port: int) -> socket.socket:
