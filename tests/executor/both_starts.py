@@ -1,4 +1,6 @@
-"""Starts programs twice, by the launcher and by a fork, and prints what comes of each: ``python -m ... FOLDER``.
+"""Starts programs twice, by the launcher and by a fork, and prints what comes of each: ``python -m ... FOLDER KIND``.
+
+``KIND`` is ``processes`` or ``containers``.
 
 A process of its own, since a fork needs one without threads. It is as a supervisor is: signals ignored and handled,
 a descriptor for spare.
@@ -6,6 +8,7 @@ a descriptor for spare.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,9 +19,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cress.executor.runtimes import launcher
+from cress.executor.runtimes import choose, launcher, linux
 from cress.executor.runtimes.accounts import NodeAccount
-from cress.executor.runtimes.base import Spawn
+from cress.executor.runtimes.base import Spawn, announced
+from cress.executor.runtimes.container import ContainerRuntime
+from cress.executor.runtimes.engines.crun import Crun
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.run import Run
@@ -96,6 +101,48 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
     }
 
 
+# What a program in a container can see beside that. Numbers of mounts and devices in memory differ.
+INSIDE = """
+cut -d' ' -f4-6 /proc/self/mountinfo; hostname; ls -lA /dev | sed 's/ [A-Z][a-z][a-z] .*[0-9] / /'
+tr '\\0' ' ' < /proc/1/cmdline; ls -l /proc/1/exe; cat /proc/$$/uid_map /proc/1/uid_map; ps -e -o comm=
+touch /etc/x /usr/x /dev/x /tmp/x /run/x ~/x; mount -t tmpfs none /mnt; unshare --user true; ls -A /root "$OLD"
+for limit in /sys/fs/cgroup/*/cress/*/7/*limit_in_bytes; do echo "$limit $(cat "$limit")"; done
+"""
+
+
+BROKEN = "an engine that fails"
+# What an engine does that works until a file is there.
+ENGINE = """#!/bin/sh
+[ -e {folder}/broken ] && echo "no room\nfor a box" >&2 && exit 1
+exec {crun} "$@"
+"""
+
+
+def boxed(**more: Any) -> Run:
+    command = ("/bin/sh", "-c", INSIDE + PROBE, "a")
+    return Run(job=1, command=command, limits=(("cpu", 500), ("memory", 1 << 26)), runtime="container", **more)
+
+
+def boxed_cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
+    """The same for containers."""
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+    return {
+        "all as usual": (boxed(), {}),
+        "an account, and a kept folder": (boxed(), {"account": SOMEBODY, "kept": b"kept"}),
+        "the account of root, a directory, a number of processes": (
+            boxed(directory="/usr", pids=50),
+            {"account": ROOT},
+        ),
+        "a stage": (boxed(pids=50), {"tells": True, "leads": False}),
+        "no such command": (plain("no-such-command"), {}),
+        "a directory of another account": (plain("true", directory="/root"), {"account": SOMEBODY}),
+        "too few processes": (plain("sh", "-c", "true & true & wait; exit 3", pids=1), {}),
+        "too little memory for its start": (plain("true", limits=(("memory", 1),)), {}),
+        BROKEN: (plain("true"), {}),
+    }
+
+
 def spawn(runtime: ProcessRuntime, run: Run, more: dict[str, Any], folder: Path) -> tuple[int, int]:
     """Start once, with a secret."""
     if kept := more.get("kept"):
@@ -133,12 +180,16 @@ def outcome(
         told += data
     os.close(fd)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    program, told = announced(told)
+    if program:
+        pid, status = program, os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
     problem = runtime.problem(run, told)
     files = {}
     for path in [folder / "7", *sorted((folder / "7").iterdir())]:
         facts = path.lstat()
         files[path.name] = (oct(facts.st_mode), facts.st_uid, facts.st_gid, facts.st_nlink)
-    texts = [(folder / "7" / name).read_text(errors="replace") for name in ("stdout", "stderr")]
+    outputs = [folder / "7" / name for name in ("stdout", "stderr")]
+    texts = [path.read_text(errors="replace") if path.exists() else "" for path in outputs]
     said = [re.sub(rf"\b{pid}\b|(?<=pipe:\[)\d+", "N", text) for text in texts]
     # Signals 32 and 33 are those of the C library, which no program can ask for.
     said = [
@@ -148,8 +199,20 @@ def outcome(
     return {"told": told.decode(), "status": status, "problem": str(problem), "files": files, "said": said}
 
 
-def main(folder: Path) -> None:
-    """Print the outcomes of every case, those of the launcher first."""
+def clear(runtime: ProcessRuntime, groups: TaskCgroups | None) -> None:
+    """Remove what a start has left."""
+    while runtime.clear(7) is None:
+        runtime.signal(7, 0, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+    if groups is not None:
+        groups.kill(7)
+        while not groups.remove(7):
+            pass
+
+
+def main(folder: Path, kind: str) -> None:
+    """Print the outcomes of every case of a kind, those of the launcher first."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
@@ -157,23 +220,41 @@ def main(folder: Path) -> None:
     spare = resource.getrlimit(resource.RLIMIT_NOFILE)
     groups = TaskCgroups.find("both", str(folder))
     built = launcher.find(folder, lambda sentence: print(sentence, file=sys.stderr))  # noqa: T201
-    by_launcher = ProcessRuntime("node", {"PATH": "/usr/bin:/bin"}, built)
-    by_fork = ProcessRuntime("node", {"PATH": "/usr/bin:/bin"})
-    by_launcher.groups = by_fork.groups = groups
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    runtimes: tuple[ProcessRuntime, ...]
+    if kind == "processes":
+        known = cases(folder)
+        runtimes = ProcessRuntime("node", environment, built), ProcessRuntime("node", environment)
+        for runtime in runtimes:
+            runtime.groups = groups
+    else:
+        known = boxed_cases(folder)
+        linux.be_subreaper()
+        home = folder / "home"
+        home.mkdir(0o700)
+        engine = folder / "crun"
+        engine.write_text(ENGINE.format(folder=folder, crun=shutil.which("crun")))
+        engine.chmod(0o755)
+        environment["PATH"] = os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+        made = [choose.find("node", environment, home, engines=[Crun()], launcher=each) for each in (built, None)]
+        runtimes = tuple(each.container for each in made if each.container is not None)
+        assert len(runtimes) == len(made), made[0].why
     resource.setrlimit(resource.RLIMIT_NOFILE, (spare[1], spare[1]))
     found = {}
-    for name, (run, more) in cases(folder).items():
+    for name, (run, more) in known.items():
         if "account" in more and os.geteuid() != 0:
             continue
+        if name == BROKEN:
+            (folder / "broken").touch()
         pair = []
-        for runtime in (by_launcher, by_fork):
+        for runtime in runtimes:
             pair.append(outcome(built, runtime, run, more, folder))
-            if groups is not None:
-                groups.kill(7)
-                while not groups.remove(7):
-                    pass
+            clear(runtime, groups)
             shutil.rmtree(folder / "7", ignore_errors=True)
         found[name] = pair
+    for runtime in runtimes:
+        if isinstance(runtime, ContainerRuntime):
+            runtime.cgroups.close()
     if groups is not None:
         groups.close()
     built.close()
@@ -181,4 +262,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tarfile
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +14,8 @@ import pytest
 
 from cress.executor import transfer
 from cress.executor.addresses import Failed, FileRoot
-from cress.executor.images import Images
+from cress.executor.disk_turns import opened_turn
+from cress.executor.images import TURNS, Images
 from cress.executor.source_rules import SourceRules
 from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
@@ -119,3 +122,33 @@ def test_an_image_that_takes_most_of_the_disk_is_no_fault_of_the_node(
     with pytest.raises(Failed) as caught:
         Images(tmp_path, AllowedSources())._make(place, full)
     assert caught.value.node is node
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_two_images_that_fill_the_disk_together_are_not_both_blamed(
+    tmp_path: Path, disk: SimpleNamespace, *, ends_first: bool
+) -> None:
+    folder = tmp_path / "images"
+    place = folder / "archive-0"
+    place.mkdir(parents=True)
+    tries: list[str] = []
+    with contextlib.ExitStack() as other:
+
+        def full(_: Path) -> None:
+            tries.append("try")
+            if len(tries) == 1:
+                # Another image is made meanwhile, fails, and has removed its files before this one looks.
+                other.enter_context(opened_turn(folder / TURNS))
+                if ends_first:
+                    other.close()
+                else:
+                    threading.Timer(0.05, other.close).start()
+                disk.f_bavail = 60 * 2**20 // 4096
+            else:
+                disk.f_bavail = 45 * 2**20 // 4096
+            raise Failed("no room is left on the disk of this node", node=True)
+
+        with pytest.raises(Failed) as caught:
+            Images(tmp_path, AllowedSources())._make(place, full)
+    assert caught.value.node
+    assert len(tries) == 2

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -33,6 +37,21 @@ needs_tools = pytest.mark.skipif(
     os.geteuid() != 0 or bool(MISSING), reason=f"needs root and {', '.join(MISSING or TOOLS)} (make packages)"
 )
 CONFIG = {"Env": ["COLOUR=green"], "Cmd": ["/bin/cat", "/etc/name"], "WorkingDir": "/etc"}
+
+
+# This one, and those of the two servers of a test.
+THREADS = 3
+
+
+@contextlib.contextmanager
+def serve(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """A server of this process, by its port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +149,7 @@ def test_a_digest_alone_opens_no_image(tmp_path: Path, archive: Path) -> None:
                 use(exact, "bob", wrong)
     # With the registry away, for whom it has given the image to, but nobody else.
     assert use(exact, "ann") == root
-    with pytest.raises(Failed, match="connection refused"):
+    with pytest.raises(Failed, match="Connection refused"):
         use(exact, "bob", b"ann:word")
     with registry(tmp_path / "open") as address:
         skopeo("copy", "--dest-tls-verify=false", source, f"docker://{address}/team/demo:1")
@@ -144,6 +163,62 @@ def test_a_digest_alone_opens_no_image(tmp_path: Path, archive: Path) -> None:
         with pytest.raises(Failed, match="manifest unknown"):
             use(f"{address}/team/demo@sha256:{digest}", "bob")
     assert use(everybodys, "cat") == root
+
+
+class _Leading(BaseHTTPRequestHandler):
+    """A registry that leads to another server: by a redirect, or as the place where passwords are checked."""
+
+    other = ""
+    by_password = False
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.by_password:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", f'Bearer realm="{self.other}/token",service="x"')
+        elif "/manifests/" in self.path:
+            self.send_response(307)
+            self.send_header("Location", f"{self.other}{self.path}")
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET  # noqa: N815 - the library's name
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the library's name
+        pass
+
+
+class _Inner(_Leading):
+    """A server of this machine that is nobody's business."""
+
+    asked: ClassVar[list[str]] = []
+
+
+@needs_tools
+@pytest.mark.parametrize("by_password", [False, True])
+def test_a_registry_leads_to_no_server_that_jobs_may_not_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_password: bool
+) -> None:
+    with serve(_Inner) as inner, serve(_Leading) as leading:
+        sources = AllowedSources(hosts=("any", f"127.0.0.1:{leading}"))
+        monkeypatch.setattr(_Leading, "by_password", by_password)
+        for other in (f"http://127.0.0.1:{inner}", "http://169.254.169.254"):
+            monkeypatch.setattr(_Leading, "other", other)
+            _Leading.asked.clear()
+            with pytest.raises(Failed) as caught:
+                Images(tmp_path, sources).use(f"127.0.0.1:{leading}/tool")
+            assert _Leading.asked
+            assert not caught.value.node
+            assert _Inner.asked == []
+            if "169" in other:
+                assert str(caught.value) == (
+                    f"the image 127.0.0.1:{leading}/tool: its registry leads to another server: "
+                    "169.254.169.254 is a link-local address, which jobs may not use (--allow-host)"
+                )
+        assert len(threading.enumerate()) <= THREADS
 
 
 @needs_tools

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,17 +32,37 @@ needs_compiler = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> Iterator[dict[str, Any]]:
-    """What came of every case, by the launcher and by a fork."""
+def outcomes() -> dict[str, Any]:
+    """What came of every case of a process, by the launcher and by a fork."""
+    return outcomes_of("processes")
+
+
+def outcomes_of(kind: str) -> dict[str, Any]:
     place = Path(tempfile.mkdtemp(prefix="cress-both-"))
     place.chmod(0o755)
     try:
-        command = [sys.executable, "-m", "tests.executor.both_starts", str(place)]
+        command = [sys.executable, "-m", "tests.executor.both_starts", str(place), kind]
         ran = subprocess.run(command, capture_output=True, check=False, cwd=Path(__file__).parents[2])
         assert ran.returncode == 0, ran.stderr.decode()
-        yield json.loads(ran.stdout)
+        return dict(json.loads(ran.stdout))
     finally:
         shutil.rmtree(place)
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("crun") is None, reason="containers need root and crun")
+def test_launcher_and_fork_make_the_same_containers() -> None:
+    cases = outcomes_of("containers")["cases"]
+    for name, (launched, forked) in cases.items():
+        assert launched == forked, name
+    # The cases show something.
+    said = cases["an account, and a kept folder"][0]["said"]
+    assert "Uid:\t54321\t54321\t54321\t54321" in said[0]
+    assert "Seccomp:\t2" in said[0]
+    assert said[1].count("Read-only file system") == 2
+    assert cases["no such command"][0]["problem"] == "command not found: no-such-command"
+    broken = cases["an engine that fails"][0]["problem"]
+    assert broken == "the container could not be made with crun: no room for a box"
 
 
 @needs_compiler
@@ -279,4 +298,5 @@ def _copy(folder: Path) -> Path:
     """A source of its own, whose program is not built yet."""
     place = folder / "package"
     place.mkdir()
+    shutil.copy(launcher.SOURCE.with_name(launcher.PART), place)
     return Path(shutil.copy(launcher.SOURCE, place / "launcher.c"))

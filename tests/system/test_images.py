@@ -97,7 +97,7 @@ def test_archives_credentials_and_what_cannot_be_pulled(shared: Cluster, layout:
         reasons = [client.job(id).reason for id in ids[3:]]
     for reason, words in zip(
         reasons,
-        ("authentication required", "unauthorized", "connection refused", "169.254.169.254 is a link-local address"),
+        ("authentication required", "unauthorized", "Connection refused", "169.254.169.254 is a link-local address"),
         strict=True,
     ):
         assert words in reason, reasons

@@ -17,11 +17,10 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,12 +29,14 @@ import msgspec
 
 from cress.executor.addresses import Failed
 from cress.executor.disk_room import larger_disk, took_large_part
+from cress.executor.disk_turns import alone, opened_turn
 from cress.executor.folder import named, remove
 from cress.executor.inputs import FOLDER as INPUTS
 from cress.executor.runtimes import linux
 from cress.model.allowed_sources import AllowedSources, parse_address
 from cress.model.archives import archive_in
 from cress.network.connection_guard import ConnectionGuard, RefusedError
+from cress.network.guarded_proxy import GuardedProxy
 from cress.protocol.regular_files import read_regular
 
 FOLDER = "images"
@@ -50,6 +51,8 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DOCKER = "docker.io"
 # The file in ``ID/readers`` of an image that needs no credentials; the others are named by the digest of a user's name.
 _EVERYBODY = "everybody"
+# The file of the turns in which images are made.
+TURNS = "turns"
 POLICY = Path("/etc/containers/policy.json")
 
 
@@ -124,16 +127,28 @@ class Images:
         host, port = _place_of(reference)
         if "https" not in self._sources.schemes:
             raise Failed("registries may not be used on this node (--allow-scheme https)")
-        guard = ConnectionGuard(self._sources)
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            ConnectionGuard(self._sources).allowed_addresses(host, port)
+        except RefusedError as error:
+            raise Failed(f"the registry {host}: {error}") from None
         except OSError as error:
             raise Failed(f"the registry {host} cannot be found: {error.strerror or error}") from None
-        for entry in found:
-            try:
-                guard.check(str(entry[4][0]), port)
-            except RefusedError as error:
-                raise Failed(f"the registry {host}: {error}") from None
+
+    def _pull(self, command: list[str], reference: str, temporary: Path) -> str:
+        """Return the output of a tool that asks a registry, in connections that the rules allow. Raise Failed.
+
+        A registry may redirect to other addresses, and say where a token is to be had.
+        """
+        what = f"the image {reference}"
+        proxy = GuardedProxy(ConnectionGuard(self._sources), _place_of(reference))
+        try:
+            return proxy.run(partial(_run, command, what, temporary))
+        except Failed as error:
+            if proxy.refusals and not error.node:
+                raise Failed(f"{what}: its registry leads to another server: {proxy.refusals[0]}") from None
+            if proxy.failures and not error.node:
+                raise Failed(f"{what}: {proxy.failures[0]}") from None
+            raise
 
     def _digest(self, reference: str, options: list[str]) -> tuple[str, bool]:
         """Return the digest of an image, and whether the registry gave it with these credentials now.
@@ -162,7 +177,7 @@ class Images:
         """Return what the registry says about an image. Raise Failed, also for credentials that may not have it."""
         verify = _verify(reference, "--tls-verify=false")
         ask = [*_skopeo(), "inspect", *options, *verify, "--format", "{{.Digest}}", f"docker://{reference}"]
-        return _run(ask, f"the image {reference}", self._folder).strip()
+        return self._pull(ask, reference, self._folder).strip()
 
     def _admit(self, place: Path, source: str, options: list[str], user: str, *, answered: bool) -> None:
         """Let a user have an image that this node has, if the registry gives it to them, now or earlier. Raise Failed.
@@ -223,7 +238,7 @@ class Images:
         """Copy an image of a registry into the layout ``new/oci``."""
         verify = _verify(source, "--src-tls-verify=false")
         copy = [*_skopeo(), "copy", "--quiet", *options, *verify, source, f"oci:{new}/oci:image"]
-        _run(copy, f"the image {source.removeprefix('docker://')}", new)
+        self._pull(copy, source.removeprefix("docker://"), new)
 
     def _copy_archive(self, kind: str, archive: int, new: Path) -> None:
         """Copy the image in an archive into the layout ``new/oci``."""
@@ -242,6 +257,20 @@ class Images:
 
     def _make(self, place: Path, copy: Callable[[Path], None]) -> None:
         """Make an image in ``place``. What is left of a failure would fill the disk for days, so it is removed."""
+        with opened_turn(self._folder / TURNS) as turn:
+            try:
+                self._try(place, copy)
+            except BaseException as error:
+                if not _lacks_room(error) or turn.was_alone():
+                    raise
+            else:
+                return
+        # Together they may have filled the disk, and what the other has removed looks like room. So who is at fault
+        # shows only if the image is made alone.
+        with alone(self._folder / TURNS):
+            self._try(place, copy)
+
+    def _try(self, place: Path, copy: Callable[[Path], None]) -> None:
         for old in ("rootfs", "new", "readers", "image.json.new"):
             remove(place / old)
         try:
@@ -253,7 +282,7 @@ class Images:
                 shutil.rmtree(place / unfinished, ignore_errors=True)
             if too_large:
                 remedy = larger_disk(place)
-                raise Failed(
+                raise NoRoomError(
                     f"no room is left on the disk of this node: the image takes most of it ({remedy})"
                 ) from None
             raise
@@ -278,6 +307,8 @@ class Images:
         for place in self._folder.iterdir():
             with contextlib.suppress(OSError):
                 if place.stat().st_mtime > now - (PART_KEPT if (place / "new").exists() else KEPT):
+                    continue
+                if place.name == TURNS:
                     continue
                 if not place.is_dir():
                     place.unlink()
@@ -364,10 +395,10 @@ def _passwords_in(text: bytes) -> dict[str, Any]:
     return auths
 
 
-def _run(command: list[str], what: str, temporary: Path) -> str:
+def _run(command: list[str], what: str, temporary: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Return the output of a tool, which has the descriptors in its words. Raise Failed with what it says."""
     held = [int(number) for number in re.findall(r"/proc/self/fd/(\d+)", " ".join(command))]
-    environment = {**os.environ, "TMPDIR": str(temporary)}
+    environment = {**environment, "TMPDIR": str(temporary)}
     with tempfile.TemporaryFile() as said:
         try:
             done = subprocess.run(
@@ -385,7 +416,13 @@ def _run(command: list[str], what: str, temporary: Path) -> str:
     return done.stdout.decode(errors="replace")
 
 
+class NoRoomError(Failed):
+    """Error: the image fits on no disk of this size."""
+
+
 def _lacks_room(error: BaseException) -> bool:
+    if isinstance(error, NoRoomError):
+        return True
     return error.node if isinstance(error, Failed) else getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT)
 
 

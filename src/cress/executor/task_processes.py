@@ -91,7 +91,14 @@ class TaskProcesses:
         self.runtime = ProcessRuntime(name, os.environ, launcher)
         self.staged = StagedRuntime(name, os.environ, sources, home=str(folder.path), launcher=launcher)
         found = choose.find(
-            name, os.environ, folder.path, writable=writable, engines=engines, egress=egress, secret=hide
+            name,
+            os.environ,
+            folder.path,
+            writable=writable,
+            engines=engines,
+            egress=egress,
+            secret=hide,
+            launcher=launcher,
         )
         self.container, self.no_container = found.container, found.why
         engine = "" if found.container is None else found.container.engine.name

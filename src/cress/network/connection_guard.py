@@ -88,6 +88,20 @@ class ConnectionGuard:
         if not any(rule.allows(name, port) for name in names for rule in self._rules):
             raise RefusedError(f"{shown or host}:{port} is not among the hosts that jobs may use {self._option}")
 
+    def allowed_addresses(self, host: str, port: int) -> list[str]:
+        """Return the addresses of a host to which a connection is allowed. Raise OSError; RefusedError if none is."""
+        allowed: list[str] = []
+        refused: RefusedError | None = None
+        for entry in self._resolved(host, port, type=socket.SOCK_STREAM):
+            try:
+                self.check(str(entry[4][0]), port)
+                allowed.append(str(entry[4][0]))
+            except RefusedError as error:
+                refused = error
+        if not allowed and refused is not None:
+            raise refused
+        return list(dict.fromkeys(allowed))
+
     def _place(self, address: Address) -> str:
         for place in (address, *embedded(address)):
             if any(place in network for network in self._own):

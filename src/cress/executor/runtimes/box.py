@@ -41,6 +41,7 @@ _KERNEL = frozenset(
 def make_box(
     *,
     folder: str,
+    mounted: str,
     root: str,
     home: str,
     attempt: str,
@@ -54,6 +55,8 @@ def make_box(
     is_image: bool = False,
 ) -> Box:
     """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
+
+    ``mounted`` is the folder where the engine finds the root file system.
 
     ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node.
     ``hidden``: the task is not root, and may be unable to pass through the folders above ``home``, so these are
@@ -86,7 +89,7 @@ def make_box(
     mounts += [Mount(place, place) for place in readable]
     return Box(
         folder=folder,
-        root=f"{folder}/root",
+        root=mounted,
         mounts=tuple(mounts),
         pause=pause,
         environment=(f"CRESS_DIRECTORY={attempt}",),

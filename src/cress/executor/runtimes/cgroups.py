@@ -8,12 +8,15 @@ limits.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import time
 import zlib
+from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -34,6 +37,9 @@ GRACE = 0.003
 # Version 1 shows a number just below 2^63 for an absent limit.
 _NO_LIMIT = 1 << 62
 
+# Files that exist only where the kernel accounts swap.
+_SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
+
 _DISK = (("disk_read", "read_bps", "rbps"), ("disk_write", "write_bps", "wbps"))
 _IOPS = (("iops_read", "read_iops", "riops"), ("iops_write", "write_iops", "wiops"))
 
@@ -53,6 +59,23 @@ class CgroupLimits(msgspec.Struct, frozen=True, kw_only=True):
     iops_read: int = 0
     iops_write: int = 0
     devices: tuple[str, ...] = ()
+
+
+class StepKind(Enum):
+    """The kind of a step that makes a group: make a folder, or write a limit, which may be impossible or absent."""
+
+    MAKE = "make"
+    WRITE = "write"
+    IF_PRESENT = "if present"
+    IF_POSSIBLE = "if possible"
+
+
+class GroupStep(NamedTuple):
+    """A step in which a group is made: ``path`` is a folder to make, or the file into which ``text`` is written."""
+
+    kind: StepKind
+    path: str
+    text: str = ""
 
 
 class CgroupUsage(msgspec.Struct, frozen=True):
@@ -123,18 +146,10 @@ class Cgroups:
             self.close()
         return True
 
-    def _open(self, name: str = "") -> None:
-        """Make the executor's folder, and one in it, in all hierarchies.
-
-        Other executors may make and remove theirs in the meantime.
-        """
+    def _open(self) -> None:
+        """Make the executor's folder in all hierarchies."""
         for place in self._used:
-            for _ in range(_TRIES):
-                try:
-                    os.makedirs(f"{place}/{self.path}/{name}", exist_ok=True)  # noqa: PTH103
-                    break
-                except FileNotFoundError:
-                    continue
+            _make(f"{place}/{self.path}")
 
     @property
     def why(self) -> str:
@@ -162,28 +177,58 @@ class Cgroups:
 
     def make(self, attempt: int, limits: CgroupLimits) -> None:
         """Make the group of an attempt with these limits. Raise OSError if one of them cannot be set."""
-        self._open()
-        for controller in self._has - self.first.keys():
-            self._delegated(controller)
-        self._open(str(attempt))
-        if limits.memory:
-            self._limit_memory(attempt, limits.memory)
+        for step in self.steps(attempt, limits):
+            if step.kind is StepKind.MAKE:
+                _make(step.path)
+                continue
+            try:
+                _write(step.path, step.text)
+            except OSError as error:
+                absent = step.kind is StepKind.IF_PRESENT and error.errno == errno.ENOENT
+                if step.kind is not StepKind.IF_POSSIBLE and not absent:
+                    raise
+
+    def steps(self, attempt: int, limits: CgroupLimits) -> Iterator[GroupStep]:
+        """Yield the steps in which the group of an attempt is made with these limits."""
+        for place in self._used:
+            yield GroupStep(StepKind.MAKE, f"{place}/{self.path}")
+        for controller in sorted(self._has - self.first.keys()):
+            for folder in (self.second, f"{self.second}/{TOP}", f"{self.second}/{self.path}"):
+                name = _SECOND.get(controller, controller)
+                yield GroupStep(StepKind.IF_POSSIBLE, f"{folder}/cgroup.subtree_control", f"+{name}")
+        for place in self._used:
+            yield GroupStep(StepKind.MAKE, f"{place}/{self.path}/{attempt}")
+        for controller, name, text in self._settings(limits):
+            if controller in self._has:
+                # Without swap accounting its file is missing, and ``lacks`` reports it.
+                kind = StepKind.IF_PRESENT if name in _SWAP else StepKind.WRITE
+                yield GroupStep(kind, self.file(controller, attempt, name), text)
+
+    def _settings(self, limits: CgroupLimits) -> Iterator[tuple[str, str, str]]:
+        """Yield controller, file and text of each limit, in the order in which the kernel accepts them."""
+        if limits.memory and "memory" in self.first:
+            yield "memory", "memory.limit_in_bytes", str(limits.memory)
+            # Memory and swap together.
+            yield "memory", "memory.memsw.limit_in_bytes", str(limits.memory)
+        elif limits.memory:
+            yield "memory", "memory.max", str(limits.memory)
+            yield "memory", "memory.swap.max", "0"
         if limits.cpu:
             quota = max(LEAST_QUOTA, limits.cpu * PERIOD // 1000)
             if "cpu" in self.first:
-                self._write("cpu", attempt, "cpu.cfs_period_us", str(PERIOD))
-                self._write("cpu", attempt, "cpu.cfs_quota_us", str(quota))
+                yield "cpu", "cpu.cfs_period_us", str(PERIOD)
+                yield "cpu", "cpu.cfs_quota_us", str(quota)
             else:
-                self._write("cpu", attempt, "cpu.max", f"{quota} {PERIOD}")
+                yield "cpu", "cpu.max", f"{quota} {PERIOD}"
         if limits.pids:
-            self._write("pids", attempt, "pids.max", str(limits.pids))
+            yield "pids", "pids.max", str(limits.pids)
         for name, first, second in (*_DISK, *_IOPS):
             amount = getattr(limits, name)
             for device in limits.devices if amount else ():
                 if "blkio" in self.first:
-                    self._write("blkio", attempt, f"blkio.throttle.{first}_device", f"{device} {amount}")
+                    yield "blkio", f"blkio.throttle.{first}_device", f"{device} {amount}"
                 else:
-                    self._write("blkio", attempt, "io.max", f"{device} {second}={amount}")
+                    yield "blkio", "io.max", f"{device} {second}={amount}"
 
     def procs_files(self, attempt: int) -> list[str]:
         """Return the files into which a process writes its id (0: itself) to enter the group."""
@@ -257,28 +302,6 @@ class Cgroups:
     def file(self, controller: str, attempt: int, name: str) -> str:
         """Return the path of a file of a group."""
         return f"{self.first.get(controller, self.second)}/{self.path}/{attempt}/{name}"
-
-    # --- files -----------------------------------------------------------------------------------------------------
-
-    def _limit_memory(self, attempt: int, limit: int) -> None:
-        if "memory" in self.first:
-            self._write("memory", attempt, "memory.limit_in_bytes", str(limit))
-            # Memory and swap together; without swap accounting this file is missing, and ``lacks`` reports it.
-            with contextlib.suppress(FileNotFoundError):
-                self._write("memory", attempt, "memory.memsw.limit_in_bytes", str(limit))
-        else:
-            self._write("memory", attempt, "memory.max", str(limit))
-            with contextlib.suppress(FileNotFoundError):
-                self._write("memory", attempt, "memory.swap.max", "0")
-
-    def _write(self, controller: str, attempt: int, name: str, text: str) -> None:
-        if controller not in self._has:
-            return
-        fd = os.open(self.file(controller, attempt, name), os.O_WRONLY)
-        try:
-            os.write(fd, text.encode())
-        finally:
-            os.close(fd)
 
     # --- missing limits --------------------------------------------------------------------------------------------
 
@@ -378,6 +401,24 @@ def _mounts() -> list[tuple[str, str, list[str]]]:
 
 def _has_swap() -> bool:
     return len(_read("/proc/swaps").splitlines()) > 1
+
+
+def _make(path: str) -> None:
+    """Make a folder. Another executor may remove its parents at the same moment, if they are empty."""
+    for _ in range(_TRIES):
+        try:
+            os.makedirs(path, exist_ok=True)  # noqa: PTH103
+            break
+        except FileNotFoundError:
+            continue
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
 
 
 def _read(path: str) -> str:

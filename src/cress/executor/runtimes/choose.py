@@ -17,6 +17,7 @@ from cress.executor.runtimes.container import FOLDER, ContainerRuntime
 from cress.executor.runtimes.egress import CONTROLLER, Egress
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.engines.base import Engine
+from cress.executor.runtimes.launcher import Launcher
 from cress.executor.spread_folders import spread
 from cress.model.run import Run
 from cress.protocol.regular_files import read_regular
@@ -52,10 +53,12 @@ def find(
     engines: Sequence[Engine] = ENGINES,
     egress: str = "",
     secret: Sequence[str] = (),
+    launcher: Launcher | None = None,
 ) -> FoundRuntimes:
     """Find the runtimes that work in this process, which has no threads and no other children; takes about 10 ms.
 
-    ``egress`` is the interface on which the egress of tasks may be limited; empty: none.
+    ``egress`` is the interface on which the egress of tasks may be limited; empty: none. ``launcher`` starts containers
+    where it can.
     """
     if os.geteuid() != 0:
         return FoundRuntimes(None, "the executor is not root")
@@ -82,8 +85,8 @@ def find(
         if shutil.which(_COMMANDS.get(engine.name, engine.name), path=environment.get("PATH")) is None:
             why.append(f"{engine.name} is not installed")
             continue
-        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable, queue, secret)
-        problem = _try(runtime, folder)
+        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable, queue, secret, launcher)
+        problem = _try(runtime, folder, launcher)
         if not problem:
             return FoundRuntimes(runtime, unlimited=tuple(_unlimited(cgroups, home, unqueued)))
         why.append(problem)
@@ -120,13 +123,18 @@ def reopen(
     return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue, named_folders(home))
 
 
-def _try(runtime: ContainerRuntime, folder: Path) -> str:
+def _try(runtime: ContainerRuntime, folder: Path, launcher: Launcher | None) -> str:
     """Return the reason why a container does not run with this engine; empty if it runs."""
     place = folder / "trial"
     # No real attempt has the number 0.
     runtime.remove(0)
     try:
         pid, fd = runtime.spawn(Spawn(0, 0, Run(job=0, command=("true",), directory="/"), os.fsencode(place)))
+        if not pid and launcher is not None:
+            (pid,) = launcher.answers()
+            if pid < 0:
+                os.close(fd)
+                return f"no process could be made: {os.strerror(-pid)}"
         os.set_blocking(fd, True)
         told = b""
         while data := os.read(fd, 4096):

@@ -21,13 +21,14 @@ import msgspec
 
 from cress.executor import processes
 from cress.executor.hidden_folders import hidden_folders
-from cress.executor.runtimes import linux, seccomp, user_namespace
+from cress.executor.runtimes import container_orders, linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import GRACE, CgroupLimits, Cgroups, ReadyForMoves, device_of, move
 from cress.executor.runtimes.egress import Egress
-from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
+from cress.executor.runtimes.engines.base import PAUSE, STATES, Box, Engine
 from cress.executor.runtimes.enter import Entrance, Ids
+from cress.executor.runtimes.launcher import Launcher
 from cress.executor.runtimes.process import LaunchPlan, ProcessRuntime
 from cress.model.reports import Usage
 from cress.model.resources import Dimensions
@@ -43,6 +44,9 @@ PATIENCE, LOOK = 30.0, 0.0005
 PATIENCE_AT_START = 5.0
 # The folder of the sandboxes, in the executor's folder.
 FOLDER = "containers"
+# In it: the folder where each engine has the root file system, by mounts of its own. A folder for each container would
+# have to be removed, for which file systems wait.
+ROOT = "root"
 
 _GROUP, _BOX = b"group", b"box"
 
@@ -72,8 +76,9 @@ class ContainerRuntime(ProcessRuntime):
         writable: tuple[str, ...] = (),
         egress: Egress | None = None,
         secret: Sequence[str] = (),
+        launcher: Launcher | None = None,
     ) -> None:
-        super().__init__(node, environment)
+        super().__init__(node, environment, launcher)
         self.engine = engine
         self.cgroups = cgroups
         self._home = str(home.absolute())
@@ -82,6 +87,7 @@ class ContainerRuntime(ProcessRuntime):
         self._egress = egress
         self._secret = secret
         self._owner = 0
+        self._program = shutil.which(engine.name)
         # Made here for the children, which can read no file of the node at the point where they need it.
         seccomp.program(os.uname().machine)
         user_namespace.prepare()
@@ -105,6 +111,40 @@ class ContainerRuntime(ProcessRuntime):
         except StartError:
             self.clear(what.attempt)
             raise
+
+    def _prepare(self, folder: bytes, *, here: bool) -> bool:
+        """Make the folder of an attempt here, since the container shows it; see ``ProcessRuntime``."""
+        return super()._prepare(folder, here=True)
+
+    def _is_asked(
+        self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, *, makes: bool
+    ) -> bool:
+        """Ask the launcher for the container and its program; return False if both must be made by a fork."""
+        run = what.run
+        queued = self._egress is not None and dict(run.limits).get("network", 0)
+        if self._launcher is None or self._program is None or queued or not container_orders.is_plain(run.root):
+            return False
+        try:
+            box = self._box(what, plan.ids)
+            command = self.engine.direct(box)
+        except OSError as error:
+            raise self._not_made(run, str(error.strerror or error)) from None
+        if command is None:
+            return False
+        making = container_orders.making(
+            box,
+            [self._program, *command[1:]],
+            self.engine.emptied,
+            self.cgroups.steps(what.attempt, self._limits_of(what)),
+            self.cgroups.procs_files(what.attempt),
+            self.cgroups.own_file(),
+        )
+        orders = [*making, *self._orders(plan, what)]
+        return self._launcher.ask(orders, environment, *((writing,) if what.hands < 0 else (writing, what.hands)))
+
+    def _confining(self, plan: LaunchPlan) -> list[bytes]:
+        """Return the orders that take rights from the program of a plan; see ``ProcessRuntime``."""
+        return container_orders.confining(plan.ids, exposed=self._exposed)
 
     def _child(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: make the sandbox and the program's process in it, report its pid, and end."""
@@ -145,12 +185,16 @@ class ContainerRuntime(ProcessRuntime):
     def problem(self, what: Run, told: bytes) -> StartError | None:
         """Return the reason why the program did not start; see ``Runtime``."""
         stage, _, rest = told.partition(b" ")
-        why = rest.partition(b" ")[2].decode(errors="replace")
+        number, _, said = rest.partition(b" ")
+        if stage not in (_GROUP, _BOX):
+            return super().problem(what, told)
+        why = said.decode(errors="replace") or os.strerror(int(number))
         if stage == _GROUP:
             return StartError(f"the limits of the container could not be set: {why}", node=True)
-        if stage == _BOX:
-            return StartError(f"the container could not be made with {self.engine.name}: {why}", node=not what.root)
-        return super().problem(what, told)
+        return self._not_made(what, why)
+
+    def _not_made(self, run: Run, why: str) -> StartError:
+        return StartError(f"the container could not be made with {self.engine.name}: {why}", node=not run.root)
 
     def signal(self, attempt: int, pid: int, number: int) -> bool:
         """Send a signal to all processes in the sandbox but the first; SIGKILL also to the first. See ``Runtime``."""
@@ -239,12 +283,16 @@ class ContainerRuntime(ProcessRuntime):
             devices=tuple(device for device in devices if device),
         )
 
-    def _make(self, what: Spawn, account: Ids | None) -> int:
-        """Make the sandbox; return the pid of its first process. Raises OSError."""
+    def _box(self, what: Spawn, account: Ids | None) -> Box:
+        """Return the description of the sandbox of an attempt, with the folders for it. Raises OSError."""
         folder = f"{self._folder}/{what.attempt}"
-        os.makedirs(f"{folder}/root", exist_ok=True)  # noqa: PTH103
-        box = make_box(
+        root = f"{self._folder}/{ROOT}"
+        for path in (folder, root):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)  # noqa: PTH102
+        return make_box(
             folder=folder,
+            mounted=root,
             root=what.run.root.rstrip("/"),
             home=self._home,
             attempt=os.fsdecode(what.folder),
@@ -257,6 +305,11 @@ class ContainerRuntime(ProcessRuntime):
             readable=[os.fsdecode(what.secrets)] if what.secrets else [],
             is_image=what.run.image is not None,
         )
+
+    def _make(self, what: Spawn, account: Ids | None) -> int:
+        """Make the sandbox; return the pid of its first process. Raises OSError."""
+        box = self._box(what, account)
+        folder = box.folder
         # An image is in a folder of the executor, which the account of the task may not pass.
         reader = None if what.run.image is not None else account
         try:
@@ -264,7 +317,8 @@ class ContainerRuntime(ProcessRuntime):
         except OSError:
             # Another executor that ends may have removed a shared folder of control groups, so the step is tried once
             # more.
-            shutil.rmtree(f"{folder}/state", ignore_errors=True)
+            for name in STATES:
+                shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
             first = self._make_once(box, what.run.root, reader)
         Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
         return first

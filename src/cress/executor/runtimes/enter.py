@@ -80,17 +80,22 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             with contextlib.suppress(OSError):
                 user_namespace.enter_new()
         if self.pause:
-            linux.bound_capabilities(ROOT_MAY if uid == 0 else ())
+            linux.bound_capabilities(kept_capabilities(uid))
         if self.account is not None:
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
         if self.pause:
-            linux.set_capabilities(ROOT_MAY if uid == 0 else ())
+            linux.set_capabilities(kept_capabilities(uid))
         if self.pause or self.other_account:
             linux.no_new_privileges()
         if self.pause:
             seccomp.install()
+
+
+def kept_capabilities(uid: int) -> tuple[int, ...]:
+    """Return the capabilities that a program of this account keeps in a container."""
+    return ROOT_MAY if uid == 0 else ()
 
 
 def keep_out() -> None:

@@ -28,6 +28,7 @@
  *   a1:2:3,4    account: uid, gid and groups
  *   x           the account is not that of the executor: hide foreign processes and keys, allow no new rights
  *   e/PATH      a file that may be the program; the first that can be executed
+ *   capitals    a container, in which the program starts: see launcher_container.h
  *   --          what follows are the arguments of the program
  *
  * It uses no library: so it is small, runs wherever the kernel does, and needs only a compiler to be built.
@@ -35,6 +36,8 @@
 
 #if defined(__x86_64__)
 enum {
+    NR_read = 0, NR_wait4 = 61, NR_kill = 62, NR_getppid = 110, NR_capset = 126, NR_ppoll = 271, NR_pipe2 = 293,
+    NR_socketpair = 53, NR_setsockopt = 54, NR_setns = 308, NR_pidfd_open = 434,
     NR_write = 1, NR_close = 3, NR_rt_sigaction = 13, NR_rt_sigprocmask = 14, NR_recvmsg = 47, NR_clone = 56,
     NR_execve = 59, NR_fcntl = 72, NR_chdir = 80, NR_fchmod = 91, NR_fchown = 93, NR_setsid = 112, NR_setgroups = 116, NR_setresuid = 117,
     NR_setresgid = 119, NR_prctl = 157, NR_mount = 165, NR_exit_group = 231, NR_keyctl = 250, NR_openat = 257,
@@ -56,6 +59,8 @@ __asm__(".globl _start\n_start: xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp
 
 #elif defined(__aarch64__)
 enum {
+    NR_read = 63, NR_wait4 = 260, NR_kill = 129, NR_getppid = 173, NR_capset = 91, NR_ppoll = 73, NR_pipe2 = 59,
+    NR_socketpair = 199, NR_setsockopt = 208, NR_setns = 268, NR_pidfd_open = 434,
     NR_write = 64, NR_close = 57, NR_rt_sigaction = 134, NR_rt_sigprocmask = 135, NR_recvmsg = 212, NR_clone = 220,
     NR_execve = 221, NR_fcntl = 25, NR_chdir = 49, NR_fchmod = 52, NR_fchown = 55, NR_setsid = 157, NR_setgroups = 159, NR_setresuid = 147,
     NR_setresgid = 149, NR_prctl = 167, NR_mount = 40, NR_exit_group = 94, NR_keyctl = 219, NR_openat = 56,
@@ -83,7 +88,7 @@ __asm__(".globl _start\n_start: mov x29, 0\n mov x0, sp\n bl start\n");
 
 enum { O_WRONLY = 01, O_CREAT = 0100, O_APPEND = 02000, O_CLOEXEC = 02000000, O_PATH = 010000000, AT_FDCWD = -100 };
 enum { ENOENT = 2, EINTR = 4, EAGAIN = 11, EACCES = 13, EEXIST = 17, ENOTDIR = 20, EINVAL = 22, ENAMETOOLONG = 36, ENOSYS = 38 };
-enum { EPERM = 1, E2BIG = 7, EBADF = 9, EOPNOTSUPP = 95 };
+enum { EPERM = 1, ESRCH = 3, ETIMEDOUT = 110, E2BIG = 7, EBADF = 9, EOPNOTSUPP = 95 };
 enum { CLONE_PARENT = 0x8000, SIGCHLD = 17, MSG_CMSG_CLOEXEC = 0x40000000 };
 enum { F_DUPFD_CLOEXEC = 1030, SIG_SETMASK = 2, SIGNALS = 64, PR_SET_NO_NEW_PRIVS = 38, JOIN_SESSION_KEYRING = 1 };
 enum { RLIMIT_DATA = 2, RLIMIT_NPROC = 6, RLIMIT_NOFILE = 7, RLIMIT_LOCKS = 10 };
@@ -235,12 +240,25 @@ static void unblock_signals(void) {
     call(NR_rt_sigprocmask, SIG_SETMASK, (long)&none, 0, 8, 0);
 }
 
+struct message { /* struct msghdr of the kernel */
+    void *name;
+    unsigned name_length;
+    struct { char *base; number length; } *parts;
+    number count;
+    void *control;
+    number control_length;
+    unsigned flags;
+};
+
+#include "launcher_container.h"
+
 /* Carry out the orders, and become the program. `handed` is a descriptor for the program, or -1; `inside`: the process
  * was made inside its control group. */
 __attribute__((noreturn)) static void become(char **words, char **environment, long handed, int inside) {
     const char *mark = 0, *group = 0, *folder = 0, *directory = 0, *files = 0, *processes = 0, *memory = 0;
     const char *kept = 0, *killer = 0, *account = 0, *programs[MOST_FILES];
     int session = 0, tells = 0, other = 0, makes = 0, candidates = 0;
+    char **first_word = words;
     number uid = 0, gid = 0;
     char work[MOST_PATH];
 
@@ -263,7 +281,7 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
         else if (kind == 'a') account = value;
         else if (kind == 'x') other = 1;
         else if (kind == 'e' && candidates < MOST_FILES) programs[candidates++] = value;
-        else if (kind != 'e') done("launcher", -EINVAL);
+        else if (kind != 'e' && !noted(kind, *words + 1)) done("launcher", -EINVAL);
     }
     if (!*words || !folder) done("launcher", -EINVAL);
     if (inside) group = 0;
@@ -282,6 +300,7 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
 
     if (makes) done("folder", call(NR_mkdirat, AT_FDCWD, (long)folder, 0750, 0, 0));
     if (group) done("group", grouped(group));
+    if (box.folder) make_container(first_word);
     if (mark) limited(RLIMIT_LOCKS, mark); /* without root, a lower mark stays */
     if (session) done("output", call(NR_setsid, 0, 0, 0, 0, 0));
     done("output", output(folder, "/stdout", 1, account != 0, uid, gid));
@@ -295,7 +314,8 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
         }
     }
     long open_folder = account ? done("directory", opened(folder, "", O_DIRECTORY)) : -1;
-    if (other) hide_processes();
+    if (box.folder) enter_container();
+    else if (other) hide_processes();
     if (group) done("group", written(group, "/cgroup.procs", "0"));
     /* The account of the task may be unable to enter this directory by path. */
     if (!directory) done("directory", call(NR_chdir, (long)work, 0, 0, 0, 0));
@@ -313,12 +333,17 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
         if (other) {
             long ring = call(NR_keyctl, JOIN_SESSION_KEYRING, 0, 0, 0, 0);
             if (ring != -ENOSYS) done("account", ring); /* a kernel without keys has none to hide */
+            if (box.accounts && box.groups) enter_user_namespace();
         }
+        if (box.folder) bound_capabilities();
         done("account", call(NR_setgroups, (long)groups_seen, (long)groups, 0, 0, 0));
         done("account", call(NR_setresgid, (long)gid, (long)gid, (long)gid, 0, 0));
         done("account", call(NR_setresuid, (long)uid, (long)uid, (long)uid, 0, 0));
         if (other) done("account", call(NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    } else if (box.folder) {
+        bound_capabilities();
     }
+    if (box.folder) confine();
     if (directory) done("directory", call(NR_chdir, (long)directory, 0, 0, 0, 0));
 
     /* The most specific error counts, as in programs.py. */
@@ -335,15 +360,6 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
 
 /* --- requests --- */
 
-struct message { /* struct msghdr of the kernel */
-    void *name;
-    unsigned name_length;
-    struct { char *base; number length; } *parts;
-    number count;
-    void *control;
-    number control_length;
-    unsigned flags;
-};
 struct rights { /* struct cmsghdr with descriptors */
     number length;
     int level, type;

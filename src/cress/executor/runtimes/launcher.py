@@ -29,6 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("launcher.c")
+# The part that it includes.
+PART = "launcher_container.h"
 _COMPILERS = ("cc", "gcc", "clang")
 # It uses no library, and what distributions add for safety needs one.
 _FLAGS = (
@@ -193,7 +195,8 @@ def find(home: Path, say: Callable[[str], None]) -> Launcher:
 
 def name() -> str:
     """Return the name of the program's file, for this processor and this source."""
-    return f"launcher-{platform.machine()}-{zlib.crc32(SOURCE.read_bytes()):08x}"
+    source = SOURCE.read_bytes() + SOURCE.with_name(PART).read_bytes()
+    return f"launcher-{platform.machine()}-{zlib.crc32(source):08x}"
 
 
 def build(path: Path) -> None:

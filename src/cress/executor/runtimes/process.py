@@ -159,20 +159,24 @@ class ProcessRuntime:
         return own + plan.orders
 
     def _orders_of(self, plan: LaunchPlan) -> list[bytes]:
-        orders = [b"n%d:%d" % _unsigned(self._files)]
-        other = plan.ids is not None and plan.ids[0] != 0
+        orders = [b"n%d:%d" % _unsigned(self._files), *self._confining(plan)]
         if plan.directory:
             orders.append(b"d" + plan.directory)
-        if other:
+        if plan.ids is not None:
+            uid, gid, groups = plan.ids
+            orders.append(b"a%d:%d:%s" % (uid, gid, b",".join(b"%d" % group for group in groups)))
+        return [*orders, *(b"e" + program for program in plan.programs), b"--", *plan.arguments]
+
+    def _confining(self, plan: LaunchPlan) -> list[bytes]:
+        """Return the orders that take rights from the program of a plan."""
+        orders = []
+        if plan.ids is not None and plan.ids[0] != 0:
             orders += [b"x", b"u%d:%d" % _unsigned(self._processes)]
         if plan.memory > 0:
             orders.append(b"m%d" % plan.memory)
         if self._exposed:
             orders.append(b"o0")
-        if plan.ids is not None:
-            uid, gid, groups = plan.ids
-            orders.append(b"a%d:%d:%s" % (uid, gid, b",".join(b"%d" % group for group in groups)))
-        return [*orders, *(b"e" + program for program in plan.programs), b"--", *plan.arguments]
+        return orders
 
     def _fork(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> int:
         """Fork, and become the program in the child; return its pid. Raise OSError."""

@@ -11,6 +11,9 @@ import msgspec
 HIDDEN = ("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/scsi")
 FIXED = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
+# Folders in that of a container in which engines keep its state.
+STATES = ("box", "state")
+
 
 class Mount(msgspec.Struct, frozen=True):
     """A mount at ``target``.
@@ -60,11 +63,20 @@ class Engine(Protocol):
 
     name: str
     stays: bool
+    # A folder of the node that must look empty to it; empty: none.
+    emptied: str
 
     def command(self, box: Box) -> list[str]:
         """Prepare, and return the command to execute.
 
         Called in the process that becomes the engine, with private mounts. The first process goes on without it.
+        """
+
+    def direct(self, box: Box) -> list[str] | None:
+        """Prepare, and return the command for the launcher, which may run in any process; ``None``: only a fork can.
+
+        The launcher mounts the root file system and hides ``emptied`` before it executes the command. The engine must
+        stay until it is killed, once the first process has said on its standard output that it runs.
         """
 
     def first(self, box: Box) -> int:

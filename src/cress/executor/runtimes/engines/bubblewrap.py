@@ -28,6 +28,7 @@ class Bubblewrap:
 
     name = "bubblewrap"
     stays = True
+    emptied = ""
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""
@@ -48,6 +49,9 @@ class Bubblewrap:
         for mount in box.mounts:
             command += _mount(mount)
         return [*command, "--remount-ro", "/", PAUSE]
+
+    def direct(self, box: Box) -> None:
+        """See ``Engine``: it needs files of devices, and a descriptor."""
 
     def first(self, box: Box) -> int:
         """See ``Engine``."""

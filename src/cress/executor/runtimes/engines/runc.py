@@ -16,6 +16,7 @@ class Runc:
 
     name = "runc"
     stays = False
+    emptied = ""
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""
@@ -24,6 +25,9 @@ class Runc:
         name = f"cress-{zlib.crc32(box.folder.encode()):08x}"
         command = ["runc", "--root", f"{box.folder}/state", "run", "--detach", "--bundle", bundle]
         return [*command, "--pid-file", f"{box.folder}/pid", name]
+
+    def direct(self, box: Box) -> None:
+        """See ``Engine``: another executor may remove its control groups meanwhile, so it is tried again."""
 
     def first(self, box: Box) -> int:
         """See ``Engine``."""

@@ -1,0 +1,117 @@
+"""The proxy for programs that follow addresses of users: what it lets through, and how."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import pytest
+
+from cress.model.allowed_sources import AllowedSources
+from cress.network.connection_guard import ConnectionGuard
+from cress.network.guarded_proxy import GuardedProxy
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
+
+ASK = """
+import sys, urllib.request
+for address in sys.argv[1:]:
+    try:
+        print(urllib.request.urlopen(address, timeout=20).read().decode())
+    except OSError as error:
+        print(error)
+"""
+
+
+class Server(BaseHTTPRequestHandler):
+    """A server that answers with what it was asked; also a proxy that makes no connections."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.requestline)
+        text = f"{self.path} of {self.headers['Host']}, {self.headers['Connection']}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_CONNECT(self) -> None:
+        self.asked.append(f"{self.requestline} {self.headers['Proxy-Authorization']}")
+        self.send_error(403)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the library's name
+        pass
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    Server.asked.clear()
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def asked(proxy: GuardedProxy, *addresses: str) -> list[str]:
+    def work(environment: Mapping[str, str]) -> str:
+        command = [sys.executable, "-I", "-c", ASK, *addresses]
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    before = threading.active_count()
+    try:
+        return proxy.run(work).splitlines()
+    finally:
+        assert threading.active_count() == before
+
+
+def test_each_connection_is_checked_and_told(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = AllowedSources(hosts=("any", f"127.0.0.1:{port}"))
+    proxy = GuardedProxy(ConnectionGuard(rules), ("127.0.0.1", port))
+    said = asked(
+        proxy, f"http://127.0.0.1:{port}/a?b=c", "http://127.0.0.1:9/", "http://169.254.169.254/", "http://[::1]"
+    )
+    assert said[0] == f"/a?b=c of 127.0.0.1:{port}, close"
+    assert [line.startswith("HTTP Error 403") for line in said[1:]] == [True] * 3
+    assert [line.partition(",")[0] for line in proxy.refusals] == [
+        "127.0.0.1 is a loopback address",
+        "169.254.169.254 is a link-local address",
+        "::1 is a loopback address",
+    ]
+    # By way of a proxy that the operator has named, which here refuses.
+    monkeypatch.setenv("https_proxy", f"http://ann:w%20d@127.0.0.1:{port}")
+    monkeypatch.setenv("no_proxy", "")
+    Server.asked.clear()
+    proxy = GuardedProxy(ConnectionGuard(rules), ("127.0.0.1", port))
+    assert asked(proxy, f"http://127.0.0.1:{port}/a")[0].startswith("HTTP Error 502")
+    assert Server.asked == [f"CONNECT 127.0.0.1:{port} HTTP/1.1 Basic YW5uOncgZA=="]
+    assert proxy.failures == [f"127.0.0.1:{port} cannot be reached: the proxy 127.0.0.1 answers HTTP/1.0 403 Forbidden"]
+
+
+def test_a_program_cannot_go_past_it(port: int) -> None:
+    """Not even to the server that is allowed, but by the door."""
+    text = f"""
+import socket
+for port in ({port}, {port} - 1):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+        print("open")
+    except OSError as error:
+        print(error.strerror)
+print(socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect_ex(("192.0.2.1", 53)) != 0)
+"""
+
+    def work(environment: Mapping[str, str]) -> str:
+        command = [sys.executable, "-I", "-c", text]
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    rules = AllowedSources(hosts=(f"127.0.0.1:{port}",))
+    proxy = GuardedProxy(ConnectionGuard(rules), ("127.0.0.1", port))
+    assert proxy.run(work).splitlines() == ["open", "Connection refused", "True"]
