@@ -29,5 +29,11 @@ def calls_in(path: Path) -> int:
     return _total(pstats.Stats(str(path), stream=io.StringIO()))
 
 
+def of_system_in(path: Path) -> int:
+    """Return how many of them were functions of the operating system, as ``os`` has them; each is a call of it."""
+    stats = pstats.Stats(str(path), stream=io.StringIO())
+    return sum(of[1] for (_, _, name), of in stats.stats.items() if "posix." in name)  # type: ignore[attr-defined]
+
+
 def _total(stats: pstats.Stats) -> int:
     return int(stats.total_calls)  # type: ignore[attr-defined]
