@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cress.model.run import Run
-from tests.counted import calls_in, of_system_in
+from tests.counted import calls_in, system_calls_in
 from tests.executor.harness import Client, SupervisorProcess, supervisor
 
 # Calls for each task from the order to the end. Counted on 2026-11-28: 300; and a fifth, since the number of turns
@@ -61,7 +61,7 @@ def test_a_task_costs_so_many_calls(tmp_path: Path) -> None:
             client = parent.start()
             _run(client, tasks)
             parent.said()
-            counts.append((calls_in(parent.counts), of_system_in(parent.counts)))
+            counts.append((calls_in(parent.counts), system_calls_in(parent.counts)))
         finally:
             parent.close()
     counted, of_system = ((many - few) / (MANY - FEW) for few, many in zip(*counts, strict=True))
