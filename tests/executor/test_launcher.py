@@ -229,6 +229,23 @@ def test_a_launcher_that_does_not_answer_fails_its_starts_only(tmp_path: Path, m
 
 
 @needs_compiler
+def test_a_request_without_a_descriptor_for_its_secrets_leaves_the_others_theirs(tmp_path: Path) -> None:
+    """Its text was sent without descriptors, so the next process reported its errors to nobody."""
+    found = launcher.find(tmp_path, lambda _: None)
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            found.ask([b"f/nowhere", b"--"], {}, writing, 1 << 20)
+        assert found.ask([b"--"], {}, writing)
+        ((pid, _),) = found.answers()
+        os.waitpid(pid, 0)
+        assert os.read(reading, 100) == b"launcher 22"
+    finally:
+        found.close()
+        os.close(reading)
+
+
+@needs_compiler
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_process_begins_inside_its_control_group_where_the_kernel_can_do_that(tmp_path: Path, version: int) -> None:
     """To enter it later takes milliseconds on a busy machine. Groups of the first version are entered later."""

@@ -68,6 +68,8 @@ class Launcher:
     def ask(self, orders: Sequence[bytes], environment: Mapping[bytes, bytes], *files: int) -> bool:
         """Ask for a process with these orders; return False if only a fork can start it. ``answers`` has its pid.
 
+        Raise OSError if there is no descriptor left; then nothing was asked for.
+
         ``files`` are descriptors: one for errors, and perhaps one for the program. If the process is asked for, the
         launcher closes the first one; the other may be closed afterwards.
         """
@@ -80,9 +82,11 @@ class Launcher:
             return False
         if self._size + len(texts) > _MOST_BYTES or len(self._files) + len(files) > _MOST_FILES:
             self._send()
+        # An error here must leave nothing behind: the descriptors of later requests would go to this one.
+        others = [os.dup(fd) for fd in files[1:]]
         self._requests += (_REQUEST_HEAD.pack(len(texts), len(orders), len(variables), len(files)), texts)
         self._size += _REQUEST_HEAD.size + len(texts)
-        self._files += [*files[:1], *map(os.dup, files[1:])]
+        self._files += [*files[:1], *others]
         self._asked += 1
         return True
 
