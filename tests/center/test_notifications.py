@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -20,6 +22,7 @@ from cress.center.notifications.sender import AT_ONE_HOST, GivenUp, Sender, by_m
 from cress.center.notifications.watched_jobs import WatchedJobs
 from cress.model.notify import Notify, Occasion
 from cress.model.run import Run
+from cress.protocol.cluster_views import EventView
 from tests.center.notification_receivers import MailReceiver, WebReceiver
 
 URL = "http://hook.example.org/"
@@ -181,6 +184,45 @@ def test_a_new_leader_watches_the_jobs_of_each_user_in_their_order(monkeypatch: 
     notifier = Notifier(cast("Committer", committer), SenderSettings(), None)
     asyncio.run(notifier._watch_earlier())
     assert list(notifier._watched) == [2, 6, 7, 8]
+
+
+def test_the_position_is_stored_at_once_only_if_somebody_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of the machine would else wait for the disk, and most jobs tell nobody."""
+    stored: list[int] = []
+    monkeypatch.setattr("cress.center.notifications.notifier.write_position", lambda _, number: stored.append(number))
+    monkeypatch.setattr("cress.center.notifications.notifier.STORED_EVERY", 3600.0)
+    quiet, told = Run(job=1, command=("x",)), Run(job=2, command=("x",), notify=(Notify(URL, (Occasion.ENDED,)),))
+    job_of = {7: 2}
+
+    class Feed:
+        first, last = 1, 9
+
+        async def wait(self, _handled: int, _seconds: float) -> None: ...
+
+        def after(self, handled: int, _most: int) -> list[EventView]:
+            return [EventView(kind="job.ended", number=handled + 1, job=job_of.get(handled + 1, 1), state="succeeded")]
+
+    committer = SimpleNamespace(
+        events=Feed(),
+        run={1: quiet, 2: told}.get,
+        settings=SimpleNamespace(data=tmp_path, cluster="c"),
+        counters=SimpleNamespace(notifications=Counter()),
+        machine=SimpleNamespace(core=SimpleNamespace(groups=SimpleNamespace(by_name={}))),
+    )
+    notifier = Notifier(cast("Committer", committer), SenderSettings(), None)
+
+    async def look(times: int) -> list[int]:
+        for _ in range(times):
+            await notifier._look()
+        return stored
+
+    # The first position, then none until event 7 waits to be told; what comes later is told again after a crash.
+    assert asyncio.run(look(6)) == [1]
+    assert asyncio.run(look(2)) == [1, 6]
+    asyncio.run(notifier._urls._take_result(encode(DeliveryResult("7.0"))))
+    assert asyncio.run(look(3)) == [1, 6, 9]
 
 
 def test_what_does_not_fit_is_dropped_and_one_user_leaves_room_for_others() -> None:

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cress.executor import processes
 from cress.executor.runtimes import choose, launcher, linux
 from cress.executor.runtimes.accounts import NodeAccount
 from cress.executor.runtimes.base import Spawn, announced
@@ -170,8 +171,9 @@ def outcome(
     try:
         pid, fd = spawn(runtime, run, more, folder)
         if not pid:
-            (pid,) = built.answers()
+            ((pid, began),) = built.answers()
             assert pid > 0, os.strerror(-pid)
+            assert began in {0, processes.start_ticks(pid)}
     except StartError as error:
         return {"refused": str(error)}
     os.set_blocking(fd, True)

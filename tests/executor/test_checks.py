@@ -13,9 +13,10 @@ import pytest
 from cress.executor import checks
 from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.probes import Target
-from cress.model.reports import Checked
+from cress.model.reports import Checked, Started
 from cress.model.run import Check
 from cress.model.times import MILLISECOND, SECOND
+from tests.counted import system_calls_of
 from tests.executor.centers import AgentProcess, Center, Session, center, clean_up
 from tests.executor.harness import shell, until
 from tests.ports import free_port
@@ -171,6 +172,21 @@ def test_nothing_is_left_of_the_checks_of_attempts_that_are_over(start: Start, a
     for attempt in range(1, 9):
         session.wait_ended(attempt)
     until(lambda: not list((tmp_path / "e" / "checks").iterdir()), "the end of the files")
+
+
+def test_attempts_without_checks_ask_nothing_of_the_system(tmp_path: Path) -> None:
+    """Nearly all attempts are such, and a folder of another agent's files made each of them three calls."""
+    (tmp_path / "3").write_bytes(b"")
+    found = checks.Checks(tmp_path, cast(HelperProcess, None))
+    found.ended(3)
+    assert not list(tmp_path.iterdir())
+
+    def pass_by() -> None:
+        for attempt in range(10, 20):
+            found.started(Started(attempt=attempt, at=1, pid=1))
+            found.ended(attempt)
+
+    assert system_calls_of(pass_by) == 0
 
 
 def test_probes_of_one_user_that_hang_take_no_place_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

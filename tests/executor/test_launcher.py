@@ -172,7 +172,7 @@ from cress.executor.runtimes.launcher import Launcher
 
 real = Launcher.answers
 lost = Path(sys.argv[1], "lost")
-Launcher.answers = lambda self: [-errno.ECHILD if lost.exists() else pid for pid in real(self)]
+Launcher.answers = lambda self: [(-errno.ECHILD, 0) if lost.exists() else told for told in real(self)]
 sys.exit(supervisor.main(sys.argv[1:]))
 """
 
@@ -239,13 +239,29 @@ def test_a_launcher_that_does_not_answer_fails_its_starts_only(tmp_path: Path, m
     try:
         assert found.ask([b"f/nowhere", b"--"], {}, writing)
         os.kill(found.pid, signal.SIGSTOP)
-        assert found.answers() == [-errno.ECHILD]
+        assert found.answers() == [(-errno.ECHILD, 0)]
         assert said == ["the launcher did not answer; another one is started"]
         assert found.pid == 0
     finally:
         found.close()
         os.close(reading)
-        os.close(writing)
+
+
+@needs_compiler
+def test_a_request_without_a_descriptor_for_its_secrets_leaves_the_others_theirs(tmp_path: Path) -> None:
+    """Its text was sent without descriptors, so the next process reported its errors to nobody."""
+    found = launcher.find(tmp_path, lambda _: None)
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            found.ask([b"f/nowhere", b"--"], {}, writing, 1 << 20)
+        assert found.ask([b"--"], {}, writing)
+        ((pid, _),) = found.answers()
+        os.waitpid(pid, 0)
+        assert os.read(reading, 100) == b"launcher 22"
+    finally:
+        found.close()
+        os.close(reading)
 
 
 @needs_compiler
@@ -269,15 +285,15 @@ def test_a_process_begins_inside_its_control_group_where_the_kernel_can_do_that(
         removed = os.open(other, os.O_RDONLY | os.O_DIRECTORY)
         other.rmdir()
         gone = [orders[0], b"g/proc/%d/fd/%d" % (os.getpid(), removed), *orders[2:]]
-        assert found.ask(gone, {}, writing)
-        (pid,) = found.answers()
+        assert found.ask(gone, {}, os.dup(writing))
+        ((pid, _),) = found.answers()
         (tmp_path / "stdout").read_bytes()
         os.waitpid(pid, 0)
         os.close(removed)
         # The second one knows what the kernel said to the first.
         for _ in range(2):
-            assert found.ask([*orders, b"/proc/self/cgroup"], {}, writing)
-            (pid,) = found.answers()
+            assert found.ask([*orders, b"/proc/self/cgroup"], {}, os.dup(writing))
+            ((pid, _),) = found.answers()
             assert groups.pids(7) == ({pid} if version == 2 else set())
             said = (tmp_path / "stdout").read_text()
             assert f"{known.path}/p7\n" in said

@@ -67,10 +67,17 @@ class TaskAccounts:
         self._version: tuple[int, int] = (0, 0)
         self._rules = AccountRules()
         self._known: dict[tuple[str, str, str], tuple[NodeAccount | None, float]] = {}
+        self._looked = False  # for changed rules, in this turn
+
+    def look_again(self) -> None:
+        """Look for changed rules before the next start: called at the end of a turn of the supervisor."""
+        self._looked = False
 
     def account_of(self, run: Run) -> NodeAccount | None:
         """Return the account of a task; see ``accounts.account_of``."""
-        self._read()
+        if not self._looked:
+            self._read()
+            self._looked = True
         key, now = (run.user, run.run_as, run.group), time.monotonic()
         found = self._known.get(key)
         if found is not None and now - found[1] < REMEMBERED:

@@ -56,6 +56,7 @@ class Checks:
         self._helper = helper
         self._ordered: dict[int, Checking] = {}
         self._watched: dict[int, _Watched] = {}
+        self._stored: set[int] | None = None  # attempts with a file, once the folder was listed
         self._asking = asyncio.Semaphore(MOST_ASKED)
         # They live as long as a probe of the user runs or waits.
         self._users: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -78,6 +79,7 @@ class Checks:
                 fresh = self._folder / f".{launch.attempt}"
                 fresh.write_bytes(_encode(checking))
                 fresh.replace(self._path(launch.attempt))
+                self._files().add(launch.attempt)
 
     def started(self, report: Started) -> None:
         """Check the attempt from now on, since it runs. Idempotent."""
@@ -91,13 +93,15 @@ class Checks:
     def ended(self, attempt: int) -> None:
         """Forget an attempt that has ended."""
         watched = self._watched.pop(attempt, None)
-        ordered = self._ordered.pop(attempt, None)
+        self._ordered.pop(attempt, None)
         self._news.pop(attempt, None)
         if watched is not None:
             watched.close()
-        if watched is not None or ordered is not None or self._folder.is_dir():
+        # Most attempts have no checks: nothing of the system is asked for them.
+        if attempt in self._files():
+            self._files().discard(attempt)
             with contextlib.suppress(OSError):
-                os.unlink(self._path(attempt))  # noqa: PTH108 - for every attempt that ends
+                self._path(attempt).unlink()
 
     def known(self) -> tuple[Checked, ...]:
         """Return the state of all attempts, for a newly connected center.
@@ -139,7 +143,18 @@ class Checks:
         found = (self._watched[attempt].report() for attempt in attempts if attempt in self._watched)
         return tuple(report for report in found if report is not None)
 
+    def _files(self) -> set[int]:
+        """Return the attempts with a file, also those of an earlier agent: no other process makes or removes one."""
+        if self._stored is None:
+            self._stored = set()
+            with contextlib.suppress(OSError):
+                names = os.listdir(self._folder)  # noqa: PTH208
+                self._stored.update(int(name) for name in names if name.isdigit())
+        return self._stored
+
     def _kept(self, attempt: int) -> Checking | None:
+        if attempt not in self._files():
+            return None
         with contextlib.suppress(OSError, msgspec.DecodeError):
             return _decode(read_regular(self._path(attempt)))
         return None

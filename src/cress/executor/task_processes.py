@@ -61,6 +61,21 @@ LATER = 10
 NOT_EXECUTED = 127
 
 
+class _Spawning:
+    """A process that becomes a program: ``fd`` reports its start, ``told`` was read from it so far.
+
+    ``ticks`` is its start in clock ticks since boot; 0: not known yet.
+    """
+
+    __slots__ = ("fd", "task", "ticks", "told")
+
+    def __init__(self, fd: int, task: Task, ticks: int = 0) -> None:
+        self.fd = fd
+        self.task = task
+        self.ticks = ticks
+        self.told = bytearray()
+
+
 class TaskProcesses:
     """The processes of one executor's attempts, for its task ``manager``, which is set before the first use.
 
@@ -123,8 +138,7 @@ class TaskProcesses:
                 "logs are not limited: the file system of the executor's directory cannot make holes in files",
             )
         self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
-        # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
-        self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
+        self.spawning: dict[int, _Spawning] = {}  # by pid
         self._heard: set[int] = set()  # those of these descriptors on which the selector waits
         self._asked: list[tuple[int, Task]] = []  # those whose pids the launcher has not told yet
         self.ends = SeenEnds(folder.path)
@@ -222,7 +236,9 @@ class TaskProcesses:
         """Note an end in a file before only this process knows it, which may be killed before its journal has it."""
         entry = self.manager.known.running.get(task.attempt)
         start = None if entry is None else entry.start
-        ticks = start.ticks if start is not None and start.pid == pid else processes.start_ticks(pid) or 0
+        begun = self.spawning.get(pid)
+        known = 0 if begun is None else begun.ticks
+        ticks = start.ticks if start is not None and start.pid == pid else known or processes.start_ticks(pid) or 0
         self.ends.note(pid, ticks, self.marks.of(task.attempt), code)
 
     def resume(self, boot: str) -> None:
@@ -373,7 +389,7 @@ class TaskProcesses:
         self.log_limits.began(task.attempt, task.intent.log_size or self.log_size, self.manager.now)
         if pid:
             self.by_pid[pid] = task
-            self.spawning[pid] = (fd, task, bytearray())
+            self.spawning[pid] = _Spawning(fd, task)
         else:
             self._asked.append((fd, task))
         return pid
@@ -381,11 +397,11 @@ class TaskProcesses:
     def _name_asked(self) -> None:
         """Note the pids of the processes that the launcher was asked for: all of a turn at once, to wait once."""
         asked, self._asked = self._asked, []
-        for (fd, task), pid in zip(asked, self.launcher.answers(), strict=True):
+        for (fd, task), (pid, ticks) in zip(asked, self.launcher.answers(), strict=True):
             if pid > 0:
                 task.pid = pid
                 self.by_pid[pid] = task
-                self.spawning[pid] = (fd, task, bytearray())
+                self.spawning[pid] = _Spawning(fd, task, ticks)
             else:
                 os.close(fd)
                 self.manager.failed(task.attempt, not_made(-pid))
@@ -452,14 +468,15 @@ class TaskProcesses:
         if task.pid and task.group and (not task.adopted or not self._pid_taken(task)):
             task.group = self.runtime.signal(task.attempt, task.pid, number)
             gone = not task.group
-        inside = self._inside(task)
+        inside, removed = self._inside(task), self.groups is None
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)
-        elif self.groups is not None and not self.groups.remove(task.attempt):
+        elif self.groups is not None:
             # A group that can be removed has no processes, which is usual.
-            if kill:
+            removed = self.groups.remove(task.attempt)
+            if not removed and kill:
                 self.groups.kill(task.attempt)
-            gone &= not self.groups.pids(task.attempt)
+            gone &= removed or not self.groups.pids(task.attempt)
         # The first process of a container goes last.
         first = 0 if inside is None else inside.first(task.attempt)
         if task.adopted:
@@ -474,7 +491,7 @@ class TaskProcesses:
             gone &= not self.orphans.of(task.attempt) - {first}
         if gone and inside is not None:
             gone = self._clear_after(inside, task)
-        if gone and self.groups is not None:
+        if gone and not removed and self.groups is not None:
             gone = self.groups.remove(task.attempt)
         if gone and task.code == 0 and task.cause is None and task.failure is None:
             task.values, task.failure = handed_on.read(self.attempts + b"/%d" % task.attempt)
@@ -534,9 +551,10 @@ class TaskProcesses:
     def settle(self) -> None:
         """Find the new processes that have become programs; the others are checked again later."""
         self._name_asked()
-        for pid, (fd, _, _) in list(self.spawning.items()):
-            if fd not in self._heard:
+        for pid, begun in list(self.spawning.items()):
+            if begun.fd not in self._heard:
                 self._settle(pid)
+        self.accounts.look_again()
         self.clear()
         self._look_for_ends()
         if not self._reaped and not any(task.stage is StageState.SWEEPING for task in self.manager.tasks.values()):
@@ -580,7 +598,8 @@ class TaskProcesses:
     def _settle(self, pid: int, *, over: bool = False) -> None:
         if pid not in self.spawning:
             return  # settled earlier in the same turn
-        fd, task, told = self.spawning[pid]
+        begun = self.spawning[pid]
+        fd, task, told = begun.fd, begun.task, begun.told
         try:
             while data := os.read(fd, 4096):
                 told += data
@@ -589,8 +608,9 @@ class TaskProcesses:
             if program and program != pid:
                 # The first process has forked the one that becomes the program, and ends.
                 del self.spawning[pid], self.by_pid[pid]
-                self.spawning[program], self.by_pid[program] = (fd, task, told), task
+                self.spawning[program], self.by_pid[program] = begun, task
                 task.pid = pid = program
+                begun.ticks = 0
                 self._hear_no_more(fd)
                 over = False
             if not over:
@@ -605,13 +625,14 @@ class TaskProcesses:
             self.by_pid.pop(pid, None)
             self.by_pid[program] = task
             task.pid = pid = program
+            begun.ticks = 0
         problem = self._runtime(task.run).problem(task.run, rest)
         if problem is not None:
             self.manager.failed(task.attempt, problem)
             if self.groups is not None or self._inside(task) is not None:
                 self.clearing.add(task.attempt)
         else:
-            self.manager.running(task.attempt, processes.start_ticks(pid) or 0)
+            self.manager.running(task.attempt, begun.ticks or processes.start_ticks(pid) or 0)
 
     def _settle_later(self, pid: int, fd: int) -> None:
         if fd not in self._heard:

@@ -47,7 +47,7 @@ class WorkFolders:
 
         With something in it, it stays where it is.
         """
-        if self._count >= MOST or not _is_unchanged(path):
+        if self._count >= MOST or _unchanged(path) is None:
             with contextlib.suppress(OSError):
                 os.rmdir(path)  # noqa: PTH106 - only if nothing was left in it
             return
@@ -60,9 +60,9 @@ class WorkFolders:
                 os.rename(place, path)  # noqa: PTH104
 
     def _keep(self, path: bytes) -> bool:
-        if not _is_unchanged(path):
+        facts = _unchanged(path)
+        if facts is None:
             return False
-        facts = os.lstat(path)
         self._kept.setdefault((facts.st_uid, facts.st_gid), []).append(path)
         self._count += 1
         return True
@@ -83,15 +83,15 @@ def own(path: bytes, kept: bytes) -> bool:
     return False
 
 
-def _is_unchanged(path: bytes) -> bool:
-    """Return whether this is an empty folder with its first permissions, and no other attributes."""
+def _unchanged(path: bytes) -> os.stat_result | None:
+    """Return the facts of an empty folder with its first permissions, and no other attributes; ``None``: it is none."""
     try:
-        mode = os.lstat(path).st_mode
-        if not stat.S_ISDIR(mode) or stat.S_IMODE(mode) != _MODE:
-            return False
+        facts = os.lstat(path)
+        if not stat.S_ISDIR(facts.st_mode) or stat.S_IMODE(facts.st_mode) != _MODE:
+            return None
         with os.scandir(path) as entries:
             if next(entries, None) is not None:
-                return False
-        return not os.listxattr(path, follow_symlinks=False)
+                return None
+        return None if os.listxattr(path, follow_symlinks=False) else facts
     except OSError:
-        return False
+        return None

@@ -29,6 +29,8 @@ from cress.store.base import StoreError
 
 # Events read at once, and seconds between two looks at the expected starts.
 BATCH, LOOK = 500, 10.0
+# Seconds between two stores of the position while events come of which nobody is told.
+STORED_EVERY = 1.0
 # Jobs whose expected starts are watched, and jobs whose first start was told already.
 MOST_WATCHED, MOST_STARTED = 20_000, 20_000
 # An expected start has changed if it moved by more than these: seconds, and a part of the wait that was left.
@@ -80,6 +82,8 @@ class Notifier:
         self._mail = None if mail is None else Outbox(mail, self._told)
         self._handled = 0
         self._stored = -1
+        self._store_at = 0.0  # the earliest time at which the position is stored again, if nobody was told of anything
+        self._told_some = False  # since it was stored
         self._started: OrderedDict[int, None] = OrderedDict()
         self._watched = WatchedJobs(MOST_WATCHED)
         self._complained: dict[tuple[str, str], float] = {}
@@ -107,15 +111,17 @@ class Notifier:
 
     async def _look(self) -> None:
         feed = self._committer.events
-        await feed.wait(self._handled, LOOK)
+        await feed.wait(self._handled, LOOK if self._stored == self._delivered() else STORED_EVERY)
         self._handled = max(self._handled, feed.first - 1)
         events = feed.after(self._handled, BATCH)
         async for event in in_turns(events):
             await self._handle(event)
             self._handled = event.number
         done = self._delivered()
-        if done != self._stored:
-            self._stored = done
+        now = time.monotonic()
+        # Events that nobody is told of may be looked at again after a crash: each step would else wait for the disk.
+        if done != self._stored and (self._told_some or now >= self._store_at):
+            self._stored, self._store_at, self._told_some = done, now + STORED_EVERY, done < self._handled
             await asyncio.to_thread(write_position, self._committer.settings.data, done)
 
     def _delivered(self) -> int:
@@ -176,6 +182,7 @@ class Notifier:
         self, id: str, owner: str, entry: Notify, occasion: Occasion, event: EventView, expected: float | None = None
     ) -> None:
         committer = self._committer
+        self._told_some = True
         outbox = self._mail if entry.mailbox else self._urls
         made = delivery(id, entry.to, occasion, event, committer.settings.cluster, expected)
         made = msgspec.structs.replace(made, owner=owner)

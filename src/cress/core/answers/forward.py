@@ -43,8 +43,8 @@ class Forward:
     """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
 
     ``after`` has waiting jobs that may start when all other jobs in these sets have ended; many may share a set.
-    ``behind_tasks`` has the jobs each of whose tasks starts after the same task of a job. ``at`` has those that wait for
-    a time (µs). It gives up when ``patient`` says no.
+    ``behind_tasks`` has the jobs each of whose tasks starts after the same task of a job. ``at`` has those that wait
+    for a time (µs). It gives up when ``patient`` says no.
     """
 
     def __init__(

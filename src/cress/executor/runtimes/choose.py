@@ -131,7 +131,7 @@ def _try(runtime: ContainerRuntime, folder: Path, launcher: Launcher | None) -> 
     try:
         pid, fd = runtime.spawn(Spawn(0, 0, Run(job=0, command=("true",), directory="/"), os.fsencode(place)))
         if not pid and launcher is not None:
-            (pid,) = launcher.answers()
+            ((pid, _),) = launcher.answers()
             if pid < 0:
                 os.close(fd)
                 return f"no process could be made: {os.strerror(-pid)}"

@@ -112,18 +112,14 @@ class ContainerRuntime(ProcessRuntime):
             self.clear(what.attempt)
             raise
 
-    def _prepare(self, folder: bytes, *, here: bool) -> bool:
-        """Make the folder of an attempt here, since the container shows it; see ``ProcessRuntime``."""
-        return super()._prepare(folder, here=True)
-
-    def _is_asked(
-        self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, *, makes: bool
-    ) -> bool:
+    def _is_asked(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> bool:
         """Ask the launcher for the container and its program; return False if both must be made by a fork."""
         run = what.run
         queued = self._egress is not None and dict(run.limits).get("network", 0)
         if self._launcher is None or self._program is None or queued or not container_orders.is_plain(run.root):
             return False
+        # Here and not by the launcher, since the container shows the folder.
+        self._prepare(what.folder)
         try:
             box = self._box(what, plan.ids)
             command = self.engine.direct(box)

@@ -7,8 +7,8 @@
  * Several requests come at once. The message begins with two numbers of 32 bits: the bytes that follow, and the number of
  * requests. Each request begins with four: the bytes of its texts, the number of words, of environment variables, and
  * of descriptors. Then come words and variables, each with a zero byte at its end. The descriptors come along in the same
- * order: one on which errors are reported, and perhaps one for the program. Each is answered by the pid, or the negative
- * errno.
+ * order: one on which errors are reported, and perhaps one for the program. Each is answered by two numbers of 64 bits:
+ * the pid, or the negative errno, and the start of the process in clock ticks since boot, or 0 if it is not certain.
  *
  * Each word is an order, a letter followed by a value, in any order. They are carried out in the order of `become`.
  * Errors are reported as "STEP ERRNO".
@@ -17,7 +17,7 @@
  *   s           lead a new session
  *   g/PATH      make this control group, and enter it
  *   f/PATH      the folder of the attempt: stdout, stderr, work
- *   k           make that folder
+ *   k           make that folder; one that is there already must belong to the executor
  *   d/PATH      working directory; without it, the folder "work" of the attempt
  *   r/PATH      an empty folder of the account that becomes "work"
  *   n1024:4096  soft and hard limit of open files
@@ -42,7 +42,8 @@ enum {
     NR_execve = 59, NR_fcntl = 72, NR_chdir = 80, NR_fchmod = 91, NR_fchown = 93, NR_setsid = 112, NR_setgroups = 116, NR_setresuid = 117,
     NR_setresgid = 119, NR_prctl = 157, NR_mount = 165, NR_exit_group = 231, NR_keyctl = 250, NR_openat = 257,
     NR_mkdirat = 258, NR_fchownat = 260, NR_unlinkat = 263,
-    NR_renameat2 = 316, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302, NR_clone3 = 435
+    NR_renameat2 = 316, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302, NR_clone3 = 435,
+    NR_geteuid = 107, NR_clock_gettime = 228, NR_statx = 332
 };
 enum { O_DIRECTORY = 0200000, O_NOFOLLOW = 0400000 };
 
@@ -65,7 +66,8 @@ enum {
     NR_execve = 221, NR_fcntl = 25, NR_chdir = 49, NR_fchmod = 52, NR_fchown = 55, NR_setsid = 157, NR_setgroups = 159, NR_setresuid = 147,
     NR_setresgid = 149, NR_prctl = 167, NR_mount = 40, NR_exit_group = 94, NR_keyctl = 219, NR_openat = 56,
     NR_mkdirat = 34, NR_fchownat = 54, NR_unlinkat = 35,
-    NR_renameat2 = 276, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261, NR_clone3 = 435
+    NR_renameat2 = 276, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261, NR_clone3 = 435,
+    NR_geteuid = 175, NR_clock_gettime = 113, NR_statx = 291
 };
 enum { O_DIRECTORY = 040000, O_NOFOLLOW = 0100000 };
 
@@ -92,6 +94,7 @@ enum { EPERM = 1, ESRCH = 3, ETIMEDOUT = 110, E2BIG = 7, EBADF = 9, EOPNOTSUPP =
 enum { CLONE_PARENT = 0x8000, SIGCHLD = 17, MSG_CMSG_CLOEXEC = 0x40000000 };
 enum { F_DUPFD_CLOEXEC = 1030, SIG_SETMASK = 2, SIGNALS = 64, PR_SET_NO_NEW_PRIVS = 38, JOIN_SESSION_KEYRING = 1 };
 enum { RLIMIT_DATA = 2, RLIMIT_NPROC = 6, RLIMIT_NOFILE = 7, RLIMIT_LOCKS = 10 };
+enum { AT_SYMLINK_NOFOLLOW = 0x100, STATX_UID = 8, CLOCK_BOOTTIME = 7 };
 enum { CLONE_NEWNS = 0x20000, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REC = 1 << 14, MS_SLAVE = 1 << 19 };
 enum { MOST_FILES = 256, MOST_GROUPS = 65536, MOST_PATH = 4096, TRIES = 100 };
 enum { HEAD = 8, REQUEST_HEAD = 16, MOST_BYTES = 1 << 20, MOST_WORDS = 1 << 16, MOST_FILES_SENT = 253 };
@@ -99,6 +102,8 @@ enum { HEAD = 8, REQUEST_HEAD = 16, MOST_BYTES = 1 << 20, MOST_WORDS = 1 << 16, 
 typedef unsigned long number;
 
 static const number CLONE_INTO_CGROUP = 1ul << 33;
+/* What /proc counts starts in, on all processors: a hundredth of a second. */
+static const number SECOND = 1000000000ul, TICK = 10000000ul;
 
 /* The kernel gives pages of these only where they are written. */
 static char requests[MOST_BYTES + 8];
@@ -185,6 +190,15 @@ static long written(const char *folder, const char *name, const char *text) {
     long result = call(NR_write, file, (long)text, (long)length(text), 0, 0);
     call(NR_close, file, 0, 0, 0, 0);
     return result;
+}
+
+/* Make the folder of an attempt. The owner of one that is there may have put links in the place of its files. */
+static long made_folder(const char *folder) {
+    unsigned facts[64]; /* struct statx: the sixth number is the uid */
+    long result = call(NR_mkdirat, AT_FDCWD, (long)folder, 0750, 0, 0);
+    if (result != -EEXIST) return result;
+    if (call(NR_statx, AT_FDCWD, (long)folder, AT_SYMLINK_NOFOLLOW, STATX_UID, (long)facts) < 0) return result;
+    return (long)facts[5] == call(NR_geteuid, 0, 0, 0, 0, 0) ? 0 : result;
 }
 
 /* Make a control group. Another executor may remove its parents at the same moment, if they are empty. */
@@ -298,7 +312,7 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
         }
     }
 
-    if (makes) done("folder", call(NR_mkdirat, AT_FDCWD, (long)folder, 0750, 0, 0));
+    if (makes) done("folder", made_folder(folder));
     if (group) done("group", grouped(group));
     if (box.folder) make_container(first_word);
     if (mark) limited(RLIMIT_LOCKS, mark); /* without root, a lower mark stays */
@@ -432,9 +446,16 @@ static int never(long error) {
            error == -EOPNOTSUPP;
 }
 
+/* Return the clock ticks since the machine was started. */
+static number ticks(void) {
+    number now[2] = {0, 0};
+    call(NR_clock_gettime, CLOCK_BOOTTIME, (long)now, 0, 0, 0);
+    return (now[0] * SECOND + now[1]) / TICK;
+}
+
 __attribute__((noreturn)) static void serve(long socket) {
     static struct rights rights;
-    static int answers[MOST_FILES_SENT];
+    static struct { long pid; number began; } answers[MOST_FILES_SENT];
     prepare_signals();
     for (;;) {
         long whole = received(socket, &rights);
@@ -442,6 +463,7 @@ __attribute__((noreturn)) static void serve(long socket) {
         if (whole < 0 || count > MOST_FILES_SENT) call(NR_exit_group, whole >= 0, 0, 0, 0, 0);
         char *at = requests + HEAD;
         for (unsigned i = 0; i < count && at + REQUEST_HEAD <= requests + whole; i++) {
+            number before = ticks();
             long pid = forked_inside(at);
             if (!pid) obey(at, rights.files + files, 1);
             if (pid < 0) {
@@ -450,7 +472,8 @@ __attribute__((noreturn)) static void serve(long socket) {
                 if (!pid) obey(at, rights.files + files, 0);
                 if (pid > 0 && never(why)) enters = 0;
             }
-            answers[i] = (int)pid;
+            answers[i].pid = pid;
+            answers[i].began = ticks() == before ? before : 0;
             files += head(at, 3);
             at += REQUEST_HEAD + head(at, 0);
         }

@@ -41,10 +41,11 @@ _FLAGS = (
 _PATIENCE = 60.0
 # A message and a request in it, as ``launcher.c`` describes them, and the answer; their largest sizes. The kernel
 # passes at most so many descriptors at once.
-_HEAD, _REQUEST_HEAD, _PID = struct.Struct("<II"), struct.Struct("<IIII"), struct.Struct("=i")
+_HEAD, _REQUEST_HEAD, _ANSWER = struct.Struct("<II"), struct.Struct("<IIII"), struct.Struct("=qQ")
 _MOST_BYTES, _MOST_WORDS, _MOST_FILES = (1 << 20) - 4096, (1 << 16) - 2, 253
 # Seconds for an answer: it only forks, so a longer time means that something has stopped it.
 _PATIENCE_TO_START, _TIMEVAL = 10, struct.Struct("@ll")
+_UNANSWERED = -errno.ECHILD, 0
 # What the program says without a socket.
 _NO_ORDERS = b"launcher %d" % errno.EINVAL
 
@@ -69,7 +70,10 @@ class Launcher:
     def ask(self, orders: Sequence[bytes], environment: Mapping[bytes, bytes], *files: int) -> bool:
         """Ask for a process with these orders; return False if only a fork can start it. ``answers`` has its pid.
 
-        ``files`` are descriptors: one for errors, and perhaps one for the program. They may be closed afterwards.
+        Raise OSError if there is no descriptor left; then nothing was asked for.
+
+        ``files`` are descriptors: one for errors, and perhaps one for the program. If the process is asked for, the
+        launcher closes the first one; the other may be closed afterwards.
         """
         variables = [name + b"=" + value for name, value in environment.items()]
         texts = b"\0".join((*orders, *variables, b""))
@@ -80,31 +84,38 @@ class Launcher:
             return False
         if self._size + len(texts) > _MOST_BYTES or len(self._files) + len(files) > _MOST_FILES:
             self._send()
+        # An error here must leave nothing behind: the descriptors of later requests would go to this one.
+        others = [os.dup(fd) for fd in files[1:]]
         self._requests += (_REQUEST_HEAD.pack(len(texts), len(orders), len(variables), len(files)), texts)
         self._size += _REQUEST_HEAD.size + len(texts)
-        self._files += [os.dup(fd) for fd in files]
+        self._files += [*files[:1], *others]
         self._asked += 1
         return True
 
-    def answers(self) -> list[int]:
-        """Return the pids of all processes asked for since the last call, in their order, or negative error numbers.
+    def answers(self) -> list[tuple[int, int]]:
+        """Return the pid and the start of all processes asked for since the last call, in their order.
 
-        Without an answer (-ECHILD), a process may have been started. It has the mark of its attempt, and is killed as
-        an orphan.
+        The start is in clock ticks since boot, as in ``processes.start_ticks``; 0: not certain. In place of a pid there
+        may be a negative error number. Without an answer (-ECHILD), a process may have been started. It has the mark of
+        its attempt, and is killed as an orphan.
         """
         self._send()
         asked, self._asked = self._asked, 0
         if not asked or self._socket is None:
-            return [-errno.ECHILD] * asked
+            return [_UNANSWERED] * asked
         told = b""
         with contextlib.suppress(OSError):
-            while len(told) < asked * _PID.size and (data := self._socket.recv(asked * _PID.size - len(told))):
+            whole = asked * _ANSWER.size
+            while len(told) < whole and (data := self._socket.recv(whole - len(told))):
                 told += data
-        found = [int(pid) for (pid,) in _PID.iter_unpack(told[: len(told) // _PID.size * _PID.size])]
+        found = [
+            (int(pid), int(began))
+            for pid, began in _ANSWER.iter_unpack(told[: len(told) // _ANSWER.size * _ANSWER.size])
+        ]
         if len(found) < asked:
             self._say("the launcher did not answer; another one is started")
             self.close()
-        return found + [-errno.ECHILD] * (asked - len(found))
+        return found + [_UNANSWERED] * (asked - len(found))
 
     def _send(self) -> None:
         """Send what was asked for in one message: each one would wake the launcher, which then runs in between."""

@@ -87,23 +87,25 @@ class ProcessRuntime:
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
         plan = self._plan(what.run, what.account)
-        makes = self._prepare(what.folder, here=self._launcher is None or bool(what.context.hosts))
         own = {os.fsencode(name): value for name, value in secret.items()}
         environment = plan.environment | own | variables(what)
         if what.context.hosts:
+            self._prepare(what.folder)
             try:
                 Path(os.fsdecode(what.folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
             except OSError as error:
                 raise StartError(f"the file with the hosts could not be written: {error.strerror}", node=True) from None
         try:
-            reading, writing = os.pipe()
+            # A stage may tell more than a pipe holds, and waits then.
+            reading, writing = os.pipe2(os.O_CLOEXEC | (0 if what.tells else os.O_NONBLOCK))
         except OSError as error:
             raise StartError(f"cannot open a pipe for a new process: {error.strerror}", node=True) from None
         pid = 0
         try:
-            if not self._is_asked(plan, what, environment, writing, makes=makes):
-                if makes:
-                    self._prepare(what.folder, here=True)
+            if self._is_asked(plan, what, environment, writing):
+                writing = -1
+            else:
+                self._prepare(what.folder)
                 pid = self._fork(plan, what, environment, writing)
         except StartError:
             os.close(reading)
@@ -112,35 +114,31 @@ class ProcessRuntime:
             os.close(reading)
             raise not_made(error.errno or 0) from None
         finally:
-            os.close(writing)
-        os.set_blocking(reading, False)
+            if writing >= 0:
+                os.close(writing)
+        if what.tells:
+            os.set_blocking(reading, False)
         return pid, reading
 
-    def _prepare(self, folder: bytes, *, here: bool) -> bool:
-        """Make the folder of an attempt, if not ``here`` by the launcher; return whether that must do it."""
+    def _prepare(self, folder: bytes) -> None:
+        """Make the folder of an attempt, as the launcher does."""
         try:
             if os.lstat(folder).st_uid != os.geteuid():
                 # The folder's owner may have replaced the files written later by links.
                 raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True)
         except FileNotFoundError:
-            if not here:
-                return True
             try:
                 os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
             except OSError as error:
                 why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
                 raise StartError(why, node=True) from None
-        return False
 
-    def _is_asked(
-        self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, *, makes: bool
-    ) -> bool:
-        """Ask the launcher for the process; return False if the program must be started by a fork."""
+    def _is_asked(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> bool:
+        """Ask the launcher for the process, which then closes ``writing``; False: it must be started by a fork."""
         if self._launcher is None:
             return False
         files = (writing,) if what.hands < 0 else (writing, what.hands)
-        orders = [b"k", *self._orders(plan, what)] if makes else self._orders(plan, what)
-        return self._launcher.ask(orders, environment, *files)
+        return self._launcher.ask([b"k", *self._orders(plan, what)], environment, *files)
 
     def _orders(self, plan: LaunchPlan, what: Spawn) -> list[bytes]:
         """Return the orders for the launcher, which ``launcher.c`` lists; those of a plan are kept with it."""
@@ -289,6 +287,8 @@ class ProcessRuntime:
         if stage == _GROUP:
             return StartError(f"the control group of the attempt could not be made: {why}", node=True)
         if stage == _FOLDER:
+            if code == errno.EEXIST:
+                return StartError("the folder of the attempt belongs to another account", node=True)
             return StartError(f"the folder of the attempt could not be made: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
