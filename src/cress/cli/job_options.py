@@ -183,6 +183,9 @@ def _help(key: Key) -> str:
     # Colons and semicolons inside examples end nothing.
     plain = re.sub(r"`[^`]*`", lambda found: found[0].replace(":", "\0").replace(";", "\1"), text)
     first = re.split(r"; |: |\. ", plain)[0].replace("\0", ":").replace("\1", ";").replace("`", "")
+    if _is_truth(key) and key.about.startswith("`false`"):
+        # The option alone means true.
+        first = f"if false, {first}"
     return f"{first[:1].upper()}{first[1:].rstrip('.')}."
 
 
