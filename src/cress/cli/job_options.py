@@ -215,7 +215,8 @@ def values_given(given: Sequence[Given], by_name: Mapping[str, str]) -> list[Key
     for one in given:
         key, text = _set(one.value) if one.option.name == "set" else (by_name[one.option.name], one.value)
         truth = one.option.takes is Takes.MAYBE and not text
-        values.append(KeyValue(key, "true" if truth else text, f"--{one.option.name}"))
+        option = f"--set {key}" if one.option.name == "set" and key else f"--{one.option.name}"
+        values.append(KeyValue(key, "true" if truth else text, option))
     return values
 
 

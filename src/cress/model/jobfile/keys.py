@@ -202,8 +202,7 @@ TABLE = (
         values.uses,
         into=RUN,
         about=(
-            "services of the same group whose addresses the tasks get: "
-            "`[db]` sets `CRESS_SERVICE_DB` to `HOST:PORT` of a "
+            "services of the group whose addresses the tasks get: `[db]` sets `CRESS_SERVICE_DB` to `HOST:PORT` of a "
             "[ready](names.md#in-the-environment) task. A task starts once there is one"
         ),
         default="none",
