@@ -86,12 +86,19 @@ def test_the_answer_to_a_submit_has_the_expected_start_and_an_explanation_the_sa
     inside(tmp_path, story)
 
 
-def test_a_job_with_a_running_task_has_started(tmp_path: Path) -> None:
+def test_a_job_or_dag_with_a_running_task_has_started(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join("n1", 1)
         array = {"command": ["true"], "resource": "<1, 1M>", "tasks": 3, "time_limit": "1h"}
         (told,) = (await center.call("POST", "/v1/jobs?starts=true", {"jobs": [array]}, 201))["jobs"]
         assert (await center.get(f"/v1/jobs/{told['id']}"))["tasks"]["waiting"] == 2
+        assert told["expected_start"]["latest"] == pytest.approx(center.committer.clock.utc() / SECOND, abs=60)
+        await center.join("n2", 4)
+        after = {"command": ["true"], "after": ["one"]}
+        steps = {"one": {key: array[key] for key in ("command", "resource", "time_limit")}, "two": after}
+        told, *_ = (
+            await center.call("POST", "/v1/jobs?starts=true", {"jobs": [{"type": "dag", "steps": steps}]}, 201)
+        )["jobs"]
         assert told["expected_start"]["latest"] == pytest.approx(center.committer.clock.utc() / SECOND, abs=60)
 
     inside(tmp_path, story)
@@ -186,3 +193,26 @@ def test_a_question_that_fails_does_not_end_the_fork(capfd: pytest.CaptureFixtur
     fork.close()
     assert fork.ask(b"late") is None
     assert "ValueError: b'bad'" in capfd.readouterr().err
+
+
+def test_the_job_file_of_a_job_can_be_submitted_again(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join("n1", 4)
+        load = {"name": "load", "command": ["true"], "tasks": "1-3", "env": {"A": "1"}, "resource": "<1, 1M>"}
+        steps = {"one": {"command": ["true"], "tasks": 2}, "two": {"command": ["true"], "after": {"one": "tasks"}}}
+        dag = {"name": "etl", "type": "dag", "steps": steps, "after": "load"}
+        answer = await center.call("POST", "/v1/jobs", {"jobs": [load, dag]}, 201)
+        first, whole = (one["id"] for one in answer["jobs"])
+        told = (await center.get(f"/v1/jobs/{first}/file"))["job"]
+        assert told == load
+        # Names that belong to the submit of then are ids now, and the answer is accepted again.
+        told = (await center.get(f"/v1/jobs/{whole}/file"))["job"]
+        assert told == {**dag, "after": {str(first): "ok"}}
+        await center.call("POST", "/v1/jobs", {"jobs": [told]}, 201)
+        refused = await center.call("GET", f"/v1/jobs/{whole + 1}/file", status=409)
+        assert "is a part of job" in str(refused)
+        await center.call("POST", f"/v1/jobs/{whole}/cancel")
+        assert "after" not in (await center.get(f"/v1/jobs/{whole}/file"))["job"]
+        await center.call("GET", "/v1/jobs/999/file", status=404)
+
+    inside(tmp_path, story)

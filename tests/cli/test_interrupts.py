@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -13,7 +14,7 @@ import typer
 
 from cress.cli import apply, interrupts, rebalance, run, submit
 from cress.cli.errors import INTERRUPTED
-from cress.cli.relay import Relay
+from cress.cli.relay import Relay, Waits
 from cress.client import AppliedJob, AppliedJobs, RoundView, Submitted, SubmittedPage, TaskView
 from tests.cli.test_rebalance import PLAN
 
@@ -184,3 +185,14 @@ def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("state", "told"), [("waiting", "cress run: job 3 waits: no room\n"), ("cancelled", "")])
+def test_only_a_job_that_waits_is_said_to_wait(
+    state: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cress.client.waiting.TELL_AFTER", 0.0)
+    monkeypatch.setattr("cress.cli.relay.TERMINAL_AFTER", 0.0)
+    client: Any = SimpleNamespace(job=lambda _: SimpleNamespace(state=state, reason="no room"))
+    Waits(client, 3, "run").tell([])
+    assert capsys.readouterr().err == told

@@ -202,6 +202,21 @@ def test_lists_for_other_programs(cluster: Cluster) -> None:
     assert "is not one of json, yaml, csv, name" in said(cluster, "jobs", "-o", "xml", code=2)
 
 
+def test_the_job_file_of_a_job_is_submitted_again(cluster: Cluster) -> None:
+    script = "echo one\n  echo two\n"
+    first = said(
+        cluster, "submit", "--name", "filed", "--set", "resource=<0.2, 64M>", "--", "sh", "-c", script
+    ).split()[1]
+    text = said(cluster, "job", first, "-o", "yaml")
+    assert '  - "-c"\n  - |2\n    echo one\n      echo two\n' in text
+    again = said(cluster, "submit", cluster.file("again.yaml", text)).split()[1]
+    ended(cluster, int(again))
+    assert said(cluster, "logs", again) == "one\ntwo\n"
+    assert said(cluster, "job", again, "-o", "yaml") == text
+    assert "'json' is not a format (yaml, the job file" in said(cluster, "job", again, "-o", "json", code=2)
+    assert "--set tasks: '' is not a whole number" in said(cluster, "submit", "--set", "tasks=", "--", "true", code=2)
+
+
 def test_the_shell_completes_what_is_there(cluster: Cluster) -> None:
     job = int(said(cluster, "run", "--detach", "--name", "completed", "--", "sleep", "1000"))
     words = {"_CRESS_COMPLETE": "complete_bash", "COMP_CWORD": "2"}

@@ -187,6 +187,24 @@ def test_the_queue_holds_and_cancels(slurm: Slurm) -> None:
     assert done.stdout == "CANCELLED\nCANCELLED\n"
 
 
+def test_elements_wait_for_the_same_elements_of_another_array(slurm: Slurm) -> None:
+    first = slurm.run(
+        "sbatch", "--parsable", "-a", "1-3", "--wrap", '[ "$SLURM_ARRAY_TASK_ID" != 2 ]', "-H"
+    ).stdout.strip()
+    for elements in ("0-2", "2-3", "1-4"):
+        refused = slurm.run("sbatch", "-d", f"aftercorr:{first}", "-a", elements, "--wrap", "true")
+        assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"aftercorr:{first}" not in refused.stderr
+    assert "has 3 tasks, and this job 4" in refused.stderr
+    then = slurm.run("sbatch", "--parsable", "-d", f"aftercorr:{first}", "-a", "1-3", "--wrap", "true").stdout.strip()
+    queue = slurm.run("squeue", "-h", "-j", then, "-o", "%i|%t|%r|%E")
+    assert queue.stdout == f"{then}_[1-3]|PD|Dependency|aftercorr:{first}\n"
+    slurm.run("scontrol", "release", first)
+    slurm.ended(then)
+    done = slurm.run("sacct", "-XPn", "-j", then, "-o", "JobID,State")
+    assert done.stdout == f"{then}_1|COMPLETED\n{then}_2|CANCELLED\n{then}_3|COMPLETED\n"
+
+
 def test_cress_submit_takes_scripts_and_keys(slurm: Slurm) -> None:
     slurm.script('#!/bin/sh\n#CRESS --name=directed --env A=b\n#SBATCH --time=5\necho "$A $B $1"\n', "directed.sh")
     script = slurm.folder / "directed.sh"

@@ -55,7 +55,9 @@ def apply(
     ] = False,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="With --wait: longest wait, such as 10min. Default: no limit."),
+        typer.Option(
+            metavar="DURATION", help="Stop waiting after this time, such as 10min (with --wait). Default: no limit."
+        ),
     ] = None,
     as_json: Json = False,
     data: Data = None,

@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def audit(
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Most entries to show.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Maximum number of entries to show.")] = 50,
     user: Annotated[str, typer.Option(metavar="USER", help="Only entries of this user.")] = "",
     refused: Annotated[bool, typer.Option("--refused", help="Only refused calls.")] = False,
     columns: Columns = "",

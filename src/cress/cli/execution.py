@@ -61,7 +61,7 @@ def execute(
         ),
     ],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="Program and its arguments.")],
-    no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="Give the command no terminal.")] = False,
+    no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="Run the command without a terminal.")] = False,
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable. Repeatable.")
     ] = None,

@@ -32,7 +32,7 @@ Examples:
   cress explain --node n7      why the node is empty or not fuller
 
 \b
-Of a running job it shows the best nodes for one of its tasks, of ended attempts why they ended.
+For a running job it shows the best nodes for one of its tasks; for attempts that have ended, why they ended.
 The remedies are single changes. Each was tried on a copy of the scheduler, and let the job start at once.
 The expected start is that of a run of the same scheduler forward, with the estimates of all runs and without new jobs.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
@@ -43,7 +43,7 @@ Example:
   cress why 12
 
 \b
-`cress explain` shows all of it: clauses, nearest nodes, and every remedy.
+`cress explain` shows the details: clauses, nearest nodes, and every remedy.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
 """
 
@@ -75,7 +75,7 @@ def explain(
 ) -> None:
     """Explain why a job waits, or a group or node has no more.
 
-    Of a running job it shows the best nodes, of ended attempts why they ended.
+    For a running job: the best nodes. For ended attempts: why they ended.
     """
     with told("explain"):
         if sum(map(bool, (job, group, node))) != 1:

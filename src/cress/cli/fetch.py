@@ -51,7 +51,8 @@ def fetch(
     ] = None,
     task: Annotated[int | None, typer.Option("--task", metavar="N", min=0, help="Only this task.")] = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", metavar="N", min=1, help="Nth attempt of the task, not the last one.")
+        int | None,
+        typer.Option("--attempt", metavar="N", min=1, help="Attempt N of the task, from 1. Default: the last one."),
     ] = None,
     as_json: Json = False,
     data: Data = None,

@@ -27,6 +27,7 @@ EPILOG = """\
 Examples:
   cress job 12
   cress job 12.3     one task, with all its attempts
+  cress job 12 -o yaml > again.yaml   its job file, for `cress submit`
   cress job web      a service by its name: version, ready tasks, progress of an update
 
 \b
@@ -77,14 +78,23 @@ def job(
     ],
     columns: Columns = "",
     wide: Wide = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="yaml", help="Print the job file, which can be submitted again.")
+    ] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Show everything about one job."""
     selection = selection_of(columns, wide=wide)
     with told("job"):
+        if output not in ("", "yaml"):
+            hint = "yaml, the job file; --json prints the API's answer"
+            raise InputError(f"{output!r} is not a format", hint=hint, field="--output")
         with connect(data) as client:
             id, task = task_named(client, job)
+            if output:
+                _job_file(client, id, task)
+                return
             view = client.job(id)
             if task is not None:
                 _one_task(client, view, task, selection, as_json=as_json)
@@ -115,6 +125,16 @@ def job(
         left = view.tasks.total - len(tasks)
         if left:
             print(f"\n{count(left, 'more task')}" if tasks else f"\n{count(left, 'task')}", f"(cress job {id}.TASK)")
+
+
+def _job_file(client: Client, id: int, task: int | None) -> None:
+    """Print the job file of a job as YAML."""
+    from cress.cli.outputs import written
+    from cress.client import calls
+
+    if task is not None:
+        raise InputError("a task has no job file", hint=f"cress job {id} -o yaml", field="--output")
+    written(client.ask(calls.job_file(id)).job, "yaml", lambda: ((), ()), ())
 
 
 def about(view: JobView, now: float) -> list[tuple[str, Cell]]:

@@ -183,6 +183,9 @@ def _help(key: Key) -> str:
     # Colons and semicolons inside examples end nothing.
     plain = re.sub(r"`[^`]*`", lambda found: found[0].replace(":", "\0").replace(";", "\1"), text)
     first = re.split(r"; |: |\. ", plain)[0].replace("\0", ":").replace("\1", ";").replace("`", "")
+    if _is_truth(key) and key.about.startswith("`false`"):
+        # The option alone means true.
+        first = f"if false, {first}"
     return f"{first[:1].upper()}{first[1:].rstrip('.')}."
 
 
@@ -212,7 +215,8 @@ def values_given(given: Sequence[Given], by_name: Mapping[str, str]) -> list[Key
     for one in given:
         key, text = _set(one.value) if one.option.name == "set" else (by_name[one.option.name], one.value)
         truth = one.option.takes is Takes.MAYBE and not text
-        values.append(KeyValue(key, "true" if truth else text, f"--{one.option.name}"))
+        option = f"--set {key}" if one.option.name == "set" and key else f"--{one.option.name}"
+        values.append(KeyValue(key, "true" if truth else text, option))
     return values
 
 

@@ -108,7 +108,8 @@ def jobs(
         str | None, typer.Option(metavar="JOB", help="Only runs, steps or members of this job (id or name).")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Most jobs to show. Default: all with --all, else 100.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Maximum number of jobs to show. Default: all with --all, else 100."),
     ] = None,
     since: Annotated[
         str, typer.Option(metavar="TIME", help="Only jobs submitted from then on, such as 7d or '2026-11-02 14:30'.")

@@ -34,7 +34,7 @@ Examples:
   cress logs 12 --since 10m --timestamps   what was written in the last ten minutes, with times
   cress logs 12.3 --attempt 1   the first attempt of a task that was retried
   cress logs web.0           output of task 0 of the service web
-  cress logs web --previous  output of the version that was rolled back; for other tasks, of the last but one attempt
+  cress logs web --previous  output of the version that was rolled back; for other tasks, of the attempt before the last
   cress logs nightly         output of the last run of a cron job
   cress logs etl             output of all steps of a dag, one after the other (cress logs etl.load: of one step)
 
@@ -54,11 +54,15 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new output until the tasks have ended.")] = False,
     previous: Annotated[
         bool,
-        typer.Option("--previous", "-p", help="Show the version that was rolled back, else the last but one attempt."),
+        typer.Option(
+            "--previous",
+            "-p",
+            help="Show the version that was rolled back; for other tasks, the attempt before the last one.",
+        ),
     ] = False,
     attempt: Annotated[
         int | None,
-        typer.Option("--attempt", metavar="N", min=1, help="Show the Nth attempt of a task, from 1; not the last one."),
+        typer.Option("--attempt", metavar="N", min=1, help="Show attempt N of a task, from 1. Default: the last one."),
     ] = None,
     all_tasks: Annotated[
         bool, typer.Option("--all-tasks", help="Show all tasks, also of a job with more than 1,000 of them.")
@@ -76,7 +80,10 @@ def logs(
         ),
     ] = "",
     timestamps: Annotated[
-        bool, typer.Option("--timestamps", help="Show before each line when its node saw it, to about a second.")
+        bool,
+        typer.Option(
+            "--timestamps", help="Print before each line the time at which its node received it, to about a second."
+        ),
     ] = False,
     data: Data = None,
 ) -> None:

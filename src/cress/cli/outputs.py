@@ -52,7 +52,7 @@ def written(view: Any, form: str, table: Callable[[], Table], names: Sequence[st
 
 
 def _yaml(view: Any) -> str:
-    """Return a view as YAML; texts are quoted as in JSON, which YAML contains."""
+    """Return a view as YAML; texts of one line are quoted as in JSON, which YAML contains."""
     import msgspec
 
     return "\n".join(_lines(msgspec.json.decode(msgspec.json.encode(view)), "")) + "\n"
@@ -69,7 +69,11 @@ def _lines(value: Any, indent: str) -> list[str]:
         for key, inner in value.items():
             nested = isinstance(inner, dict | list) and bool(inner)
             head = f"{indent}{key if key.isidentifier() else plain(key)}:"
-            found += [head, *_lines(inner, indent + "  ")] if nested else [f"{head} {plain(inner)}"]
+            if nested:
+                found += [head, *_lines(inner, indent + "  ")]
+            else:
+                first, *rest = _lines(inner, indent + "  ")
+                found += [f"{head} {first.lstrip()}", *rest]
         return found
     if isinstance(value, list) and value:
         found = []
@@ -77,4 +81,15 @@ def _lines(value: Any, indent: str) -> list[str]:
             lines = _lines(inner, indent + "  ")
             found += [f"{indent}- {lines[0].lstrip()}", *lines[1:]]
         return found
+    if indent and isinstance(value, str) and "\n" in value and all(line.isprintable() for line in value.split("\n")):
+        return _block(value, indent)
     return [indent + plain(value)]
+
+
+def _block(text: str, indent: str) -> list[str]:
+    """Return a text of several lines as a block; the number says how far it is indented, the sign how it ends."""
+    body = text.rstrip("\n")
+    ends = len(text) - len(body)
+    sign = "-" if not ends else "" if ends == 1 and body else "+"
+    lines = body.split("\n") + [""] * (ends - 1)
+    return [f"{indent}|2{sign}", *(indent + line if line else "" for line in lines)]

@@ -28,7 +28,7 @@ Exit codes: 0 done, 2 bad input, 3 not accepted (such as a job that can never ru
 """
 
 Seconds = Annotated[
-    float, typer.Option("--seconds", min=0.1, max=45, metavar="N", help="Most seconds to compute. Default: 20.")
+    float, typer.Option("--seconds", min=0.1, max=45, metavar="N", help="Maximum time to compute, in seconds.")
 ]
 
 

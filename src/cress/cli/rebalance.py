@@ -61,14 +61,15 @@ def rebalance(
         list[str] | None, typer.Option(metavar="GOAL", help="Goal: spread, devices or nodes. Repeatable. Default: all.")
     ] = None,
     max_moves: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Most tasks to move. Default: option rebalance_moves.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Maximum number of tasks to move. Default: option rebalance_moves."),
     ] = None,
     max_lost: Annotated[
         float | None,
         typer.Option(
             min=0,
             metavar="HOURS",
-            help="Most work to lose, in hours of cores and devices. Default: option rebalance_lost.",
+            help="Maximum work to lose, in hours of cores and devices. Default: option rebalance_lost.",
         ),
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="Show the current round, or the last one.")] = False,

@@ -107,9 +107,10 @@ class Waits:
         """Print the reason once it has lasted for a while, and again when it changes."""
         if not self._waiting.is_due() or any(task.state != "waiting" for task in tasks):
             return
-        reason = self._client.job(self._job).reason
-        if self._waiting.tells(reason):
-            typer.echo(f"cress {self._verb}: job {self._job} waits: {clean(reason)}", err=True)
+        job = self._client.job(self._job)
+        # A cancelled job has a reason as well, and does not wait.
+        if job.state == "waiting" and self._waiting.tells(job.reason):
+            typer.echo(f"cress {self._verb}: job {self._job} waits: {clean(job.reason)}", err=True)
 
 
 class Relay:

@@ -20,7 +20,7 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
 
     Notes on directives that are passed over go to standard error.
     """
-    from cress.cli.slurm.batch import after_singletons, directives
+    from cress.cli.slurm.batch import check_order, directives
     from cress.cli.slurm.common import surroundings
     from cress.cli.slurm.install import installed
     from cress.slurm.jobs import batch_job, read_request
@@ -43,7 +43,7 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
             hint="cress slurm install DIR, with a DIR that all nodes share, then DIR/sbatch SCRIPT",
             file=file,
         )
-    after_singletons(client, translated)
+    check_order(client, translated)
     for note in (*script.notes, *translated.notes):
         sys.stderr.write(f"cress submit: {note}\n")
     lines = {value.key: directive.line for directive in script.directives if directive.kind == "CRESS"

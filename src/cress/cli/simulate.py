@@ -88,7 +88,10 @@ SchedulerOption = Annotated[
 Processes = Annotated[
     int,
     typer.Option(
-        min=0, max=1024, metavar="N", help="Most simulations that run at once on this machine. 0 = one for each core."
+        min=0,
+        max=1024,
+        metavar="N",
+        help="Maximum number of simulations at once on this machine. 0 = one for each core.",
     ),
 ]
 Dask = Annotated[

@@ -36,7 +36,9 @@ def story(
     subject: Annotated[
         str, typer.Argument(metavar="JOB|NODE|GROUP", help="Id or name; job:NAME, node:NAME, group:NAME.")
     ],
-    since: Annotated[str, typer.Option("--from", metavar="TIME", help="Begin: '2026-11-02 14:30', or 7d ago.")] = "",
+    since: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Start of the period: '2026-11-02 14:30', or 7d (ago).")
+    ] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="End.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print entries as JSON, one a line.")] = False,
     data: Data = None,

@@ -37,7 +37,7 @@ The portal shows the cluster in a browser. The printed link opens it signed in, 
 another one. --no-portal, or CRESS_NO_PORTAL=1, starts none.
 Ctrl-C or SIGTERM stops everything within 10 s. Tasks get SIGTERM and their grace, and run again with the next
 `cress up` on the same data directory. With --keep-tasks they run on in between.
-Exit codes: 0 stopped as requested, 1 a program failed, 2 bad input, 3 not possible (a cluster runs already, say).
+Exit codes: 0 stopped as requested, 1 a program failed, 2 bad input, 3 not possible (a cluster already runs).
 """
 
 # Libraries of the portal.

@@ -50,7 +50,7 @@ Examples:
   cress promote web
 
 \b
-With the key `canary` an update replaces only so many tasks, and waits. `cress promote` lets the others follow;
+With the key `canary` an update replaces only that many tasks, and waits. `cress promote` lets the others follow;
 `cress revert` goes back.
 {_CODES}"""
 COLUMNS = (

@@ -41,14 +41,14 @@ Exit codes: 0 done, 2 bad input, 3 not accepted (such as a job that can never ru
 
 def what_if(
     remove_node: Annotated[
-        list[str] | None, typer.Option("--remove-node", metavar="NAME", help="A node leaves at once. Repeatable.")
+        list[str] | None, typer.Option("--remove-node", metavar="NAME", help="Node to remove at once. Repeatable.")
     ] = None,
     add_nodes: Annotated[
         list[str] | None,
-        typer.Option("--add-nodes", metavar="[N×]SPEC", help="Nodes come: '10x<16, 64G>', or 10xNAME. Repeatable."),
+        typer.Option("--add-nodes", metavar="[N×]SPEC", help="Nodes to add: '10x<16, 64G>', or 10xNAME. Repeatable."),
     ] = None,
     groups: Annotated[
-        str, typer.Option("--groups", metavar="FILE", help="The groups of this file hold; - is standard input.")
+        str, typer.Option("--groups", metavar="FILE", help="Apply the groups of this file; - is standard input.")
     ] = "",
     move: Annotated[
         list[str] | None,
@@ -56,10 +56,10 @@ def what_if(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="An option has this value. Repeatable."),
+        typer.Option("--option", metavar="KEY=VALUE", help="Option to set. Repeatable."),
     ] = None,
     job: Annotated[
-        list[str] | None, typer.Option("--job", metavar="FILE", help="The jobs of this file are submitted. Repeatable.")
+        list[str] | None, typer.Option("--job", metavar="FILE", help="File with jobs to submit. Repeatable.")
     ] = None,
     seconds: Seconds = 20.0,
     out: Annotated[

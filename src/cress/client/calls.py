@@ -59,6 +59,7 @@ from cress.protocol.job_views import (
     ExplanationView,
     GroupExplanationView,
     HeldJobs,
+    JobFileView,
     JobsPage,
     JobView,
     NodeExplanationView,
@@ -263,6 +264,11 @@ def retry(id: int, *, failed: bool = False) -> PreparedCall[SubmittedPage]:
 def restart(id: int) -> PreparedCall[JobView]:
     """Replace all tasks of a service or database, as an update does."""
     return call_of(job_calls.RESTART, id)
+
+
+def job_file(id: int) -> PreparedCall[JobFileView]:
+    """Return the job file of a job, which can be submitted again."""
+    return call_of(job_calls.JOB_FILE, id)
 
 
 def versions(id: int) -> PreparedCall[VersionsPage]:

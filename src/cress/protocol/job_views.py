@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cress.model.explanation import ClauseEffect, Finding, NearNode, NodeScore, Remedy
 from cress.protocol.views import Resources, View
 
@@ -300,6 +302,12 @@ class SubmittedPage(View, frozen=True):
     """Answer to a submit."""
 
     jobs: tuple[Submitted, ...]
+
+
+class JobFileView(View, frozen=True):
+    """The ``job`` file of a job as it was submitted or last changed; it can be submitted again."""
+
+    job: dict[str, Any]
 
 
 class CancelledJob(View, frozen=True):

@@ -21,7 +21,7 @@ from cress.center.api.context import committer_of, may_steer, own_job, seen_job,
 from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
-from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
+from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, members_of, recent_job, still_there
 from cress.center.connections.connection_table import Away
 from cress.center.process.turns import all_in_turns, in_turns
 from cress.center.requests.used import check_used
@@ -113,8 +113,8 @@ async def _with_starts(request: Request, page: SubmittedPage) -> SubmittedPage:
         found = recent_job(committer, one.id)
         waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
         start: ExpectedStart | None = None
-        if isinstance(found, LiveJob) and found.attempts:
-            # It has started, whenever its other tasks do.
+        if _runs(committer, found):
+            # It has started, whenever its other tasks or steps do.
             utc = committer.machine.utc
             start = ExpectedStart(utc, utc, utc)
         elif waiting is not None:
@@ -123,6 +123,13 @@ async def _with_starts(request: Request, page: SubmittedPage) -> SubmittedPage:
         view = None if start is None else start_view(start, partial(sees_number, request))
         told.append(msgspec.structs.replace(one, expected_start=view))
     return SubmittedPage(jobs=(*told, *page.jobs[MOST_STARTS:]))
+
+
+def _runs(committer: Committer, job: AnyJob | None) -> bool:
+    """Return True if a task of a job, or of a dag, has been placed."""
+    if isinstance(job, Family):
+        return isinstance(job.job.plan, Dag) and any(member.attempts for member in members_of(committer, job))
+    return isinstance(job, LiveJob) and bool(job.attempts)
 
 
 async def checked_body(committer: Committer, size: int, work: Callable[[Dimensions], _T]) -> _T:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cress.cli.slurm.batch import after_singletons
+from cress.cli.slurm.batch import check_order
 from cress.cli.slurm.common import FAILED, center, say, surroundings
 from cress.cli.slurm.layout import AllocatedPlace, places_of, step_folder
 from cress.model.errors import InputError
@@ -68,7 +68,7 @@ def allocate(
     """Return an allocation once it runs; ``None``, with a message, if it ended before."""
     around = surroundings(client, given)
     translated = allocation(request, around, default_name=title)
-    after_singletons(client, translated)
+    check_order(client, translated)
     for note in translated.notes if "quiet" not in request.values else ():
         say(name, note)
     translated.job["command"] = head(request, translated, "hold")

@@ -6,13 +6,15 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cress.cli.inputs import with_inputs_of_command
 from cress.cli.slurm.common import FAILED, center, say, surroundings, user_of
+from cress.cli.slurm.rows import elements_of
 from cress.model.errors import InputError
+from cress.slurm.arrays import compressed, parse_array
 from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, Translated, batch_job, read_request, wrapped
 from cress.slurm.option_table import SBATCH
@@ -76,7 +78,7 @@ def sbatch(name: str, words: Sequence[str]) -> int:
 
 
 def _submit(name: str, client: Client, request: SlurmRequest, translated: Translated) -> int:
-    after_singletons(client, translated)
+    check_order(client, translated)
     if "verbose" in request.values:
         shown = {key: value for key, value in translated.job.items() if key not in ("command", "environment")}
         say(name, f"job file: {shown}")
@@ -92,8 +94,12 @@ def _submit(name: str, client: Client, request: SlurmRequest, translated: Transl
     return _wait(client, job.id) if "wait" in request.values else 0
 
 
-def after_singletons(client: Client, translated: Translated) -> None:
-    """Let a job wait for all earlier ones of its name and user, if it is a singleton."""
+def check_order(client: Client, translated: Translated) -> None:
+    """Let a singleton wait for all earlier jobs of its name and user.
+
+    Raises InputError for elements without counterparts in the array of ``aftercorr``.
+    """
+    check_counterparts(client, translated.job)
     if not translated.singleton:
         return
     user, job = user_of(client), translated.job
@@ -103,6 +109,24 @@ def after_singletons(client: Client, translated: Translated) -> None:
             after.setdefault(str(earlier.id), "any")
     if after:
         job["after"] = after
+
+
+def check_counterparts(client: Client, job: Mapping[str, Any]) -> None:
+    """Raise InputError unless the elements of a job are the first ones of the array that they wait for one by one."""
+    tasks, text = job.get("tasks", 1), job.get("environment", {}).get("SLURM_CRESS_ARRAY")
+    elements = list(parse_array(text).elements if text else range(tasks))
+    for number, condition in (job.get("after") or {}).items():
+        if condition != "tasks":
+            continue
+        first = client.job(int(number))
+        others = list(elements_of(first) or range(1))
+        # The center compares the sizes.
+        if first.ended is None and elements != others[:tasks] and tasks <= len(others):
+            raise InputError(
+                f"the elements {compressed(elements)} are not the first ones of job {number}, {compressed(others)}",
+                hint=f"--array={compressed(others[:tasks])}",
+                field="--dependency",
+            )
 
 
 def _text(file: str) -> str:

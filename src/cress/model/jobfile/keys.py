@@ -108,7 +108,7 @@ TABLE = (
         into=JOB_AND_RUN,
         step=False,
         about=(
-            "name: letters, digits, `.`, `_`, `-`, at most 128; not an id such as `12` or `12.3`. "
+            "the name of the job: letters, digits, `.`, `_`, `-`, at most 128; not an id such as `12` or `12.3`. "
             "Several jobs may have the same name"
         ),
         default="that of the program",
@@ -118,7 +118,8 @@ TABLE = (
         words(*(job_type.value for job_type in JobType)),
         step=False,
         about=(
-            "`batch`, `service`, `database`, `cron` or `dag`; [the last four](jobs.md#types-of-jobs) have "
+            "the type of the job: `batch`, `service`, `database`, `cron` or `dag`; "
+            "[the last four](jobs.md#types-of-jobs) have "
             "additional keys"
         ),
         default="`batch`",
@@ -201,7 +202,7 @@ TABLE = (
         values.uses,
         into=RUN,
         about=(
-            "jobs of the same group whose addresses the tasks get: `[db]` sets `CRESS_SERVICE_DB` to `HOST:PORT` of a "
+            "services of the group whose addresses the tasks get: `[db]` sets `CRESS_SERVICE_DB` to `HOST:PORT` of a "
             "[ready](names.md#in-the-environment) task. A task starts once there is one"
         ),
         default="none",
@@ -266,7 +267,7 @@ TABLE = (
         values.on_partition,
         into=JOB_AND_RUN,
         about=(
-            "what happens to a task whose node cannot reach the center for a minute (option `term`): `stop` (the "
+            "what happens to a task whose node cannot reach the center for longer than the option `term`: `stop` (the "
             "node stops it and it runs elsewhere) or `keep` (it continues, and nothing replaces it until the "
             "node is back or an operator runs `cress nodes forget`)"
         ),
@@ -492,7 +493,7 @@ TABLE = (
         values.tolerates,
         into=JOB,
         about=(
-            "names that nodes repel and that do not exclude this job ([nodes that "
+            "names in the `repels` of nodes that accept this job all the same ([nodes that "
             "choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`"
         ),
         default="none",
@@ -617,7 +618,7 @@ TABLE = (
         notify.notify,
         into=RUN,
         about=(
-            "addresses that are told what became of the job: `https://…` or `mailto:ann@example.org`, or "
+            "addresses that get a message when the job ends or is late: `https://…` or `mailto:ann@example.org`, or "
             "`{to: ADDRESS, on: [failed, late]}`, or a list of these ([notifications](notifications.md))"
         ),
         default="none",
@@ -638,7 +639,7 @@ TABLE = (
         SIZE,
         values.log_size,
         into=RUN,
-        about="the amount of output that is kept of stdout and of stderr, each: the end",
+        about="how much of stdout, and how much of stderr, is kept: the end of it",
         default="the executor's",
     ),
     Key(
@@ -674,7 +675,7 @@ TABLE = (
         into=FAMILY,
         types=KEPT,
         step=False,
-        about="without a check: the time after its start at which a task counts as ready",
+        about="the time after its start at which a task without a check counts as ready",
     ),
     Key(
         "minimum",
@@ -757,8 +758,8 @@ TABLE = (
         step=False,
         only_steps=True,
         about=(
-            "of a cron job: a cron expression, minute hour day month weekday; of a step: a condition on earlier steps, "
-            "`check.rows > 0`"
+            "the times of a cron job as a cron expression (minute hour day month weekday); of a step: a condition on "
+            "earlier steps, `check.rows > 0`"
         ),
     ),
     Key(
@@ -768,7 +769,7 @@ TABLE = (
         into=FAMILY,
         types=frozenset({CRON}),
         step=False,
-        about="treatment of a run while the previous one has not ended",
+        about="what happens to a run while the previous one has not ended",
     ),
     Key(
         "missed",
@@ -777,7 +778,7 @@ TABLE = (
         into=FAMILY,
         types=frozenset({CRON}),
         step=False,
-        about="treatment of missed runs",
+        about="what happens to missed runs",
     ),
     Key(
         "steps",

@@ -116,7 +116,9 @@ def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
                 )
             else:
                 what = f"no job of this submit is called {name}"
-                hint = "a job that was submitted before by its id; " + one_of(name, places)
+                others = [other for other in places if other != spec.job.name]
+                here = f"; {one_of(name, others)}" if others else ""
+                hint = f"the id of a job that was submitted before{here}"
             errors.append(InputError(what, hint=hint, field=f"{spec.place}.after"))
         job = msgspec.structs.replace(spec.job, after=tuple(after))
         resolved.append(msgspec.structs.replace(spec, job=job, behind=()))

@@ -23,6 +23,7 @@ from cress.protocol.job_views import (
     CancelledJobs,
     ExplanationView,
     HeldJobs,
+    JobFileView,
     JobsPage,
     JobView,
     SubmittedPage,
@@ -160,6 +161,15 @@ RESTART = CallRow(
     steers=True,
     again=False,
     about="replaces all tasks of a service or database by new ones of the same kind, as an update does",
+)
+JOB_FILE = CallRow(
+    "GET",
+    "/v1/jobs/{id}/file",
+    JobFileView,
+    about=(
+        "the job file of a job as submitted or last changed, which can be submitted again; for those who may change "
+        "the job. Jobs that it waits for have their ids; those of an ended job are left out"
+    ),
 )
 VERSIONS = CallRow(
     "GET",
