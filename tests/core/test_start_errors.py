@@ -115,3 +115,10 @@ def test_only_the_first_forecast_of_a_job_counts() -> None:
     low, high = errors.low, errors.high
     errors.started(1, 90 * MINUTE)
     assert (errors.low > low, errors.high < high) == (True, True)
+
+
+def test_before_anything_is_learned_the_interval_is_wide() -> None:
+    """A burst of jobs is told once; their runs end long before their limits, or more jobs come before them."""
+    told = StartErrors().interval(HOUR, HOUR)
+    assert told.earliest <= HOUR // 5 <= HOUR * 3 <= told.latest
+    assert told.likely == HOUR
