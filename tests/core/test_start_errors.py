@@ -75,8 +75,9 @@ def test_small_errors_lead_to_narrow_intervals_around_what_is_told() -> None:
 def test_before_anything_was_learned_the_interval_is_wide() -> None:
     errors = StartErrors()
     told = errors.interval(HOUR, None)
-    assert told.earliest < HOUR * 7 // 10
-    assert told.latest > HOUR * 14 // 10
+    # Runs may end long before their limits, and more jobs may come before it.
+    assert told.earliest <= HOUR // 5
+    assert told.latest >= HOUR * 3
     assert told.likely == HOUR
     assert not errors.learned
 
@@ -115,10 +116,3 @@ def test_only_the_first_forecast_of_a_job_counts() -> None:
     low, high = errors.low, errors.high
     errors.started(1, 90 * MINUTE)
     assert (errors.low > low, errors.high < high) == (True, True)
-
-
-def test_before_anything_is_learned_the_interval_is_wide() -> None:
-    """A burst of jobs is told once; their runs end long before their limits, or more jobs come before them."""
-    told = StartErrors().interval(HOUR, HOUR)
-    assert told.earliest <= HOUR // 5 <= HOUR * 3 <= told.latest
-    assert told.likely == HOUR
