@@ -166,6 +166,16 @@ def test_another_group_and_more_quota() -> None:
     assert remedies(world, "wait")["group"] == ["in group a", "in group default"]
 
 
+def test_a_job_that_runs_as_many_tasks_as_its_user_wants_is_sent_to_no_other_group() -> None:
+    world = World(group("a", 2), group("b", 6), nodes=nodes(1, cpu=8))
+    world.submit(job("array").group("a").tasks(4).at_once(2)).decide()
+    assert remedies(world, "array") == {"max_running": ["with max_running = 3"]}
+    # What runs stays where it is: only the rest could go elsewhere.
+    world = World(group("a", 2).most(2), group("b", 6), nodes=nodes(1, cpu=8))
+    world.submit(job("array").group("a").tasks(4)).decide()
+    assert remedies(world, "array")["group"][0] == "in group b, if its waiting tasks were a job of their own"
+
+
 def test_what_a_clause_says_of_other_jobs_differs_in_another_group_and_when_they_end() -> None:
     """The node has room for both: only the clause keeps them apart, and it is about jobs of one group."""
     world = World(group("a", 2), group("b", 6), nodes=nodes(1, cpu=8))

@@ -75,8 +75,9 @@ def test_small_errors_lead_to_narrow_intervals_around_what_is_told() -> None:
 def test_before_anything_was_learned_the_interval_is_wide() -> None:
     errors = StartErrors()
     told = errors.interval(HOUR, None)
-    assert told.earliest < HOUR * 7 // 10
-    assert told.latest > HOUR * 14 // 10
+    # Runs may end long before their limits, and more jobs may come before it.
+    assert told.earliest <= HOUR // 5
+    assert told.latest >= HOUR * 3
     assert told.likely == HOUR
     assert not errors.learned
 

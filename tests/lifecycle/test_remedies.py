@@ -78,6 +78,9 @@ class Reader:
 
     def carries_out(self, remedy: Remedy) -> Iterator[Input]:
         """What is done about it."""
+        if ", if its waiting tasks were a job of their own" in remedy.text:
+            remedy = msgspec.structs.replace(remedy, text=remedy.text.partition(", if ")[0])
+            assert self.live.attempts or self.machine.core.jobs[self.number].claims, remedy
         change, numbers = remedy.change, [int(text) for text in re.findall(r"\bjob (\d+)", remedy.text)]
         match remedy.kind:
             case "release":
@@ -87,10 +90,11 @@ class Reader:
                 yield from self.anew(after=left)
             case "tasks":
                 yield from self.anew(tasks=int(change["tasks"]))
-            case "priority" | "group" | "time_limit":
+            case "priority" | "group" | "time_limit" | "max_running":
                 value: Any = change[remedy.kind]
                 converts: dict[str, Callable[[str], Any]] = {
                     "priority": int,
+                    "max_running": int,
                     "time_limit": parse_duration,
                     "group": str,
                 }

@@ -53,7 +53,7 @@ NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 # Kinds of reasons of jobs that may have no task in the scheduler yet, or have one that is placed.
 NOT_TRIED = ("held", "after", "uses")
 # Kinds of remedies that change keys of the job.
-OF_THE_JOB = frozenset({"amount", "clause", "group", "priority", "time_limit"})
+OF_THE_JOB = frozenset({"amount", "clause", "group", "max_running", "priority", "time_limit"})
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).", autocompletion=completion.jobs)]
 ENDED = (

@@ -27,11 +27,11 @@ KEPT = 600.0
 # Seconds for which the list of waiting jobs is kept.
 WAITING_FRESH = 3.0
 # Remedies that change keys of the job.
-OF_THE_JOB = frozenset({"priority", "amount", "tasks", "clause", "time_limit", "group"})
+OF_THE_JOB = frozenset({"priority", "amount", "tasks", "clause", "time_limit", "group", "max_running"})
 # The call that changes keys of submitted jobs, where the center has one, and the remedies for which it does.
 UPDATE: Any = getattr(calls, "update_jobs", None)
 UPDATED = OF_THE_JOB - {"tasks"}
-UPDATED_KEYS = frozenset({"priority", "requirement", "time_limit", "group"})
+UPDATED_KEYS = frozenset({"priority", "requirement", "time_limit", "group", "max_running"})
 
 
 class RemedyAction(NamedTuple):

@@ -89,6 +89,11 @@ def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY)
     if job.job.gang and job.attempts and not job.starts_in_part:
         # It starts again as a whole when its running tasks have ended; nothing else starts a part of it.
         return
+    if job.full:
+        # Its user wants no more at once, wherever there is room.
+        most = job.most + job.shape.size
+        yield _with(core, job, "max_running", f"with max_running = {most}", max_running=most)
+        return
     if prospects.may_change:
         yield from _of_amounts(core, job)
         yield from _of_clauses(core, job)
@@ -221,6 +226,7 @@ def _anew(
     after = () if behind is None else old.after
     new: Job = msgspec.structs.replace(old, **{"id": number, "tasks": tasks, "after": after, **changed})
     leave: Event = JobCancelled(old.id) if whole else JobHeld(old.id, held=True)
+    text = text if whole else f"{text}, if its waiting tasks were a job of their own"
     return Counterfactual(kind, text, (leave, JobSubmitted(new, behind, job.estimate)), number, keys)
 
 

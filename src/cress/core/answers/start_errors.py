@@ -27,8 +27,9 @@ ALIKE = np.array([[1.2], [0.7]])
 OUTSIDE, STEP = 0.1, 0.02
 # How fast a bound goes beyond all errors that were seen: it doubles for each tenth.
 BEYOND = 10 * log(2.0)
-# Before anything was learned: half the wait to twice the wait. It counts as this many errors.
-PRIOR = np.array([-log(2.0), -log(1.5), 0.0, log(1.5), log(2.0)])
+# Before anything was learned: a fifth of the wait to three times the wait, as runs often end long before their limits.
+# It counts as this many errors. With half to twice, the first 40 intervals of a log held 50 to 75 % (design note 0102).
+PRIOR = np.array([-log(5.0), -log(2.0), 0.0, log(1.7), log(3.0)])
 PRIOR_WEIGHT = 5.0
 # The number of starts from which on something was learned.
 ENOUGH = 20
