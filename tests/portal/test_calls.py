@@ -18,7 +18,7 @@ from tests.system.cluster import Cluster
 
 # Most calls of the center for one page, when nothing is kept yet. Who asks more, asks for all open pages.
 MOST_CALLS = {
-    "/": 10,
+    "/": 9,
     "/jobs": 3,
     "/jobs/{job}": 4,
     "/nodes": 3,
@@ -31,9 +31,9 @@ MOST_CALLS = {
     "/usage": 2,
     "/efficiency": 2,
     "/timeline": 6,
-    "/events": 2,
+    "/events": 1,
     "/submit": 2,
-    "/what-if": 2,
+    "/what-if": 1,
 }
 PAGES = 20
 
