@@ -82,9 +82,9 @@ def test_usage_by_label_has_the_costs_of_finished_work() -> None:
 
     found = [work("", 1), work("red", 7, gpus=0.5)]
     assert plain(*usage.table_of_work(found, "label:team", "cpu=2,memory=0.5,gpu=20")) == [
-        "TEAM  CORE-HOURS  GB-HOURS  CPU-HOURS  JOBS  TASKS   COST  SHARE",
-        "red         7.00      1.00       0.50     2      3  24.50    88%",
-        "-           1.00      1.00       0.50     2      3   2.50    12%",
+        "TEAM  CORE-HOURS  GB-HOURS  GPU-HOURS  CPU-HOURS  JOBS  TASKS   COST  SHARE",
+        "red         7.00      1.00       0.50       0.50     2      3  24.50    88%",
+        "-           1.00      1.00       0.00       0.50     2      3   2.50    12%",
     ]
 
 
@@ -148,11 +148,11 @@ def test_users_and_their_costs_as_a_table() -> None:
 
     work, prices = [of("bob", 10), of("ann", 30, gpu=0.5)], "cpu=1,memory=0.5,gpu=20"
     assert plain(*usage.table_of_work(work, "user")) == [
-        "USER  CORE-HOURS  GB-HOURS  CPU-HOURS  JOBS  TASKS  SHARE",
-        "ann        30.00      2.00       0.50     2  1,000    75%",
-        "bob        10.00      2.00       0.50     2  1,000    25%",
+        "USER  CORE-HOURS  GB-HOURS  GPU-HOURS  CPU-HOURS  JOBS  TASKS  SHARE",
+        "ann        30.00      2.00       0.50       0.50     2  1,000    75%",
+        "bob        10.00      2.00       0.00       0.50     2  1,000    25%",
     ]
-    assert [line.split()[6] for line in plain(*usage.table_of_work(work, "user", prices))] == [
+    assert [line.split()[7] for line in plain(*usage.table_of_work(work, "user", prices))] == [
         "COST", "41.00", "11.00",
     ]  # fmt: skip
     with pytest.raises(InputError, match="no job has held 'tpu'"):

@@ -15,6 +15,7 @@ from cress.cli.errors import told
 from cress.cli.tables import Cell, TableColumn, bar, show, terminal
 from cress.model.errors import InputError
 from cress.model.prices import cost_of, parse_prices
+from cress.model.resources import BASE_DIMENSIONS
 
 if TYPE_CHECKING:
     from cress.client import Client, EfficiencyPage, EfficiencyView, UsagePage, UsageView
@@ -32,7 +33,8 @@ Examples:
 
 \b
 CORE-HOURS and GB-HOURS are the requested resources of tasks times their run time. CPU-HOURS is the processor time that
-they used. By user, job or label, jobs count that ended in the time span; running ones do not. MET and MISSED count jobs
+they used. By user, job or label, each kind of device has a column, such as GPU-HOURS; jobs count that ended in the time
+span; running ones do not. MET and MISSED count jobs
 with deadlines. SHARE is the share of all core hours shown, on a terminal as a bar.
 Columns: time, group, user, job or label, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, cost, share; a
 narrow terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
@@ -153,6 +155,7 @@ def table_of_work(
     Raises InputError for a weight of a dimension that nobody has held.
     """
     prices = parse_prices(weights, sorted({name for view in work for name in view.held}), "--weights")
+    kinds = sorted({name for view in work for name, held in view.held.items() if held} - BASE_DIMENSIONS.keys())
     whole = sum(view.held["cpu"] for view in work)
     rows: list[list[Cell]] = []
     own = "label" if by.startswith(LABEL) else OF_WAY[by]
@@ -163,6 +166,7 @@ def table_of_work(
             *((view.user,) if by == "job" else ()),
             f"{view.held['cpu'] / 3600:,.2f}",
             f"{view.held['memory'] / 3600 / 2**30:,.2f}",
+            *(f"{view.held.get(kind, 0.0) / 3600:,.2f}" for kind in kinds),
             f"{view.cpu_seconds / 3600:,.2f}",
             f"{view.jobs:,}",
             f"{view.attempts:,}",
@@ -172,7 +176,8 @@ def table_of_work(
         rows.append(cells)
     title = by.removeprefix(LABEL) if by.startswith(LABEL) else by
     first = [TableColumn(title.upper(), gives=True), *([TableColumn("USER")] if by == "job" else [])]
-    return (*first, *OF_WORK, *((COST,) if prices else ()), COLUMNS[-1]), rows
+    devices = [TableColumn(f"{kind.upper()}-HOURS", right=True, hides=2) for kind in kinds]
+    return (*first, *OF_WORK[:2], *devices, *OF_WORK[2:], *((COST,) if prices else ()), COLUMNS[-1]), rows
 
 
 def _all(client: Client, group: str, since: float, until: float, by: str) -> UsagePage:
