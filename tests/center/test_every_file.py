@@ -284,6 +284,13 @@ def test_an_operators_file_that_is_a_pipe_or_a_socket_is_refused_at_once(tmp_pat
         lambda path: listening_context(Files(path, path, path)),
         lambda path: check_portal(PortalSettings(folder=tmp_path, read_jobs=no_jobs, tls_cert=path, tls_key=path)),
     )
+    # A shell that hands a pipe over (`<(command)`) has begun its writer.
+    end, begin = os.pipe()
+    os.write(begin, b"t" * 32 + b"\n")
+    os.close(begin)
+    with at_once():
+        assert client_token(Path(f"/dev/fd/{end}")) == "t" * 32
+    os.close(end)
     for path, kind in ((fifo, "a named pipe"), (listening, "a socket")):
         for read in readers:
             with at_once(), pytest.raises(InputError, match=f"it is {kind}, not a file"):
