@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
@@ -66,14 +66,14 @@ def read_regular(path: Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def not_regular(folder: Path, besides: Container[str] = ()) -> Iterator[NotRegularError]:
-    """Yield an error for each pipe, device and socket in a folder and below it.
+def not_regular(folder: Path, inner: Sequence[str] = ()) -> Iterator[NotRegularError]:
+    """Yield an error for each pipe, device and socket in a folder, and for all below its folders ``inner``.
 
-    Sockets whose names end with ``.sock`` are left out, and names ``besides`` in the folder itself.
+    Sockets whose names end with ``.sock`` are left out.
     """
     for parent, folders, names in os.walk(folder):
         if Path(parent) == folder:
-            folders[:] = [name for name in folders if name not in besides]
+            folders[:] = [name for name in folders if name in inner]
         for name in names:
             path = Path(parent, name)
             try:
