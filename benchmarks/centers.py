@@ -1,9 +1,10 @@
 """Centers that share three ZooKeeper servers: what a commit costs there, and how long nothing starts when another
 center takes over.
 
-Everything runs on this machine. ``BENCHMARK_TIMES=20 BENCHMARK_ONLY_CHANGES=1`` measures many changes of leader, and
-nothing else. A stream of short tasks notes when each starts; the figures are the pauses of that
-stream.
+Beside each change of leader stands the change of a plain lock of the same servers in the same seconds: one client gives
+it away, another one waits for that and takes it. Everything runs on this machine. A stream of short tasks notes when
+each starts; the figures are the pauses of that stream. ``BENCHMARK_TIMES=20 BENCHMARK_ONLY_CHANGES=1`` measures many
+changes of leader, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -39,6 +40,8 @@ TIMES = int(os.environ.get("BENCHMARK_TIMES", "3"))
 # True if only changes of leader are measured.
 ONLY_CHANGES = bool(os.environ.get("BENCHMARK_ONLY_CHANGES"))
 MULTIS = 200
+# Changes of a plain lock beside each change of leader.
+LOCKS = 5
 
 
 def results() -> Iterator[Result]:
@@ -48,12 +51,12 @@ def results() -> Iterator[Result]:
         return
     with tempfile.TemporaryDirectory(prefix="cress-") as name, closing(Ensemble(Path(name) / "zk", 3, TICK)) as servers:
         if ONLY_CHANGES:
-            yield from _fail_over(Path(name), f"zookeeper://{servers.hosts}/cress?session={SESSION}")
+            yield from _fail_over(Path(name), servers.hosts)
             return
         yield Result("ZooKeeper: one multi (check and create), three servers, median", _multi(servers.hosts), "ms")
         yield from _named("file: ", _live(""))
         yield from _named("ZooKeeper: ", _live(f"zookeeper://{servers.hosts}/live"))
-        yield from _fail_over(Path(name), f"zookeeper://{servers.hosts}/cress?session={SESSION}")
+        yield from _fail_over(Path(name), servers.hosts)
 
 
 def _multi(hosts: str) -> float:
@@ -72,6 +75,35 @@ def _multi(hosts: str) -> float:
     client.stop()
     client.close()
     return sorted(spent)[MULTIS // 2]
+
+
+def _lock(hosts: str) -> float:
+    """Return the median time of a change of a plain lock, in ms."""
+    spent = []
+    with ExitStack() as stack:
+        former, successor = (stack.enter_context(_connected(hosts)) for _ in range(2))
+        for _ in range(LOCKS):
+            gone = threading.Event()
+            former.create("/lock", ephemeral=True)
+            successor.exists("/lock", lambda _, gone=gone: gone.set())
+            begin = time.perf_counter()
+            former.delete("/lock")
+            gone.wait()
+            successor.create("/lock", ephemeral=True)
+            spent.append(1000 * (time.perf_counter() - begin))
+            successor.delete("/lock")
+    return statistics.median(spent)
+
+
+@contextmanager
+def _connected(hosts: str) -> Iterator[KazooClient]:
+    client = KazooClient(hosts)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def _named(prefix: str, found: Iterator[Result]) -> Iterator[Result]:
@@ -180,14 +212,16 @@ class _Cluster:
                 each.wait()
 
 
-def _fail_over(folder: Path, store: str) -> Iterator[Result]:
+def _fail_over(folder: Path, hosts: str) -> Iterator[Result]:
+    store = f"zookeeper://{hosts}/cress?session={SESSION}"
     with ExitStack() as stack:
         cluster = stack.enter_context(closing(_Cluster(folder, store)))
         cluster.stream()
         cluster.running()
         for how, what in ((signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped (SIGSTOP)")):
-            pauses = []
+            pauses, locks = [], []
             for _ in range(TIMES):
+                locks.append(_lock(hosts))
                 old = 0 if cluster.leads(0) else 1
                 cluster.running()
                 center = cluster.centers[old]
@@ -210,12 +244,17 @@ def _fail_over(folder: Path, store: str) -> Iterator[Result]:
             name = f"leader {what}: next start by another one, sessions of {SESSION} s"
             within = sum(1 for pause in pauses if pause <= SESSION + 0.5)
             note = f"the longest of {TIMES}; median {statistics.median(pauses):.2f}, best {min(pauses):.2f}; "
-            yield Result(name, max(pauses), "s", SESSION + 0.5, note=f"{note}{within} within the goal")
-        yield from _hand_overs(cluster)
+            note += f"{within} within the goal; {_beside(locks)}"
+            yield Result(name, max(pauses), "s", SESSION + 0.5, note=note)
+        yield from _hand_overs(cluster, hosts)
 
 
-def _hand_overs(cluster: _Cluster) -> Iterator[Result]:
-    pauses, refused, calls = [], [], 0
+def _beside(locks: list[float]) -> str:
+    return f"a plain lock beside it: median {statistics.median(locks):.0f} ms, longest {max(locks):.0f}"
+
+
+def _hand_overs(cluster: _Cluster, hosts: str) -> Iterator[Result]:
+    pauses, locks, refused, calls = [], [], [], 0
     over = threading.Event()
 
     def ask() -> None:
@@ -233,6 +272,7 @@ def _hand_overs(cluster: _Cluster) -> Iterator[Result]:
     asking.start()
     for _ in range(TIMES):
         cluster.running()
+        locks.append(_lock(hosts))
         begin = time.time()
         with cluster.client(0 if cluster.leads(0) else 1) as client:
             client.hand_over()
@@ -243,7 +283,7 @@ def _hand_overs(cluster: _Cluster) -> Iterator[Result]:
     over.set()
     asking.join()
     note = f"the longest of {TIMES}; median {statistics.median(pauses):.2f}, best {min(pauses):.2f}; "
-    note += f"{len(refused)} of {calls} calls meanwhile refused"
+    note += f"{len(refused)} of {calls} calls meanwhile refused; {_beside(locks)}"
     yield Result("lead handed over: nothing starts for", max(pauses), "s", 0.3, note=note)
 
 

@@ -1,11 +1,14 @@
-"""Regular files: everything that Cress reads by itself. A named pipe or a device in their place would hold it up."""
+"""Regular files: everything that Cress reads by itself. A named pipe or a device in their place would hold it up.
+
+A descriptor that a shell hands over (`--token-file <(vault read …)`, `/dev/stdin`) is no file, but has a writer.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
@@ -34,7 +37,8 @@ def check_regular(path: Path) -> None:
 
     It is for files that a library opens by their names.
     """
-    _check(path, path.stat())
+    if not _is_handed_over(path):
+        _check(path, path.stat())
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
@@ -44,6 +48,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
+    if _is_handed_over(path):
+        return os.open(path, flags & ~os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     try:
         # The path may have another file by now.
@@ -60,14 +66,14 @@ def read_regular(path: Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def not_regular(folder: Path, besides: Container[str] = ()) -> Iterator[NotRegularError]:
-    """Yield an error for each pipe, device and socket in a folder and below it.
+def not_regular(folder: Path, inner: Sequence[str] = ()) -> Iterator[NotRegularError]:
+    """Yield an error for each pipe, device and socket in a folder, and for all below its folders ``inner``.
 
-    Sockets whose names end with ``.sock`` are left out, and names ``besides`` in the folder itself.
+    Sockets whose names end with ``.sock`` are left out.
     """
     for parent, folders, names in os.walk(folder):
         if Path(parent) == folder:
-            folders[:] = [name for name in folders if name not in besides]
+            folders[:] = [name for name in folders if name in inner]
         for name in names:
             path = Path(parent, name)
             try:
@@ -76,6 +82,12 @@ def not_regular(folder: Path, besides: Container[str] = ()) -> Iterator[NotRegul
                 continue
             if kind and not (kind == "a socket" and path.suffix == ".sock"):
                 yield NotRegularError(path, kind)
+
+
+def _is_handed_over(path: Path) -> bool:
+    """Return whether a path is that of a descriptor of this process, such as ``/dev/fd/63``."""
+    parent = os.path.realpath(path.parent)
+    return (path.name.isdigit() and parent == f"/proc/{os.getpid()}/fd") or str(path) == "/dev/stdin"
 
 
 def _check(path: Path, status: os.stat_result) -> None:

@@ -20,11 +20,10 @@ LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
 # Unix sockets of the center, for clients and for executors of this machine.
 API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 
-# Folders that have checks of their own, or very many files.
-SWEPT_ELSEWHERE = ("executors", "uploads")
-
 # Certificates made by `cress tls init`.
 TLS, CENTER_CERTIFICATE, CA = "tls", "center.pem", "ca.pem"
+# Folders whose files the center reads when it starts. In others there may be anything: the files of tasks, say.
+READ_AT_START = ("audit", "events", TLS)
 
 
 class ListenAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +125,7 @@ class DataDirectory:
 
     def _check_places(self) -> None:
         """Raise OSError for what would hold up the center or a file that it makes, before anything is begun."""
-        for error in not_regular(self.path, SWEPT_ELSEWHERE):
+        for error in not_regular(self.path, READ_AT_START):
             raise error
         for place in (self.path / ADDRESS, self._hidden, self.path / API_SOCKET, self.path / EXECUTOR_SOCKET):
             if place.is_dir():

@@ -14,7 +14,7 @@ from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
 from cress.center.keeping.anchor_notes import note_at
 from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit_check import accepted, check_audit
-from cress.center.keeping.data_directory import STORE, SWEPT_ELSEWHERE, DataDirectory
+from cress.center.keeping.data_directory import READ_AT_START, STORE, DataDirectory
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record, missing_records
 from cress.center.keeping.files_check import audit_mark, check_files
@@ -125,7 +125,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
     store.
     """
     events, home = path.parent / EVENTS, data or path.parent
-    for error in not_regular(home, SWEPT_ELSEWHERE):
+    for error in not_regular(home, READ_AT_START):
         # To read further could take for ever.
         raise StoreError(f"{error.filename}: {error.strerror}; move it away, and check again")
     found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
