@@ -600,3 +600,11 @@ def test_a_change_that_would_need_a_reserved_node_is_not_said_to_help() -> None:
     told = "without at most 1 of its tasks on one node it would start"
     assert reasons[False].endswith(told)
     assert told not in reasons[True]
+
+
+def test_a_reservation_is_removed_at_the_moment_at_which_it_ends() -> None:
+    """The order was right when it was given; the end that comes with its time leaves nothing to remove."""
+    world = cluster()
+    keep(world, reservation("exam", "12:10", "13:00", "n1", group="a"))
+    world.wait(3600).observe([AdvanceReservationRemoved("exam")]).decide()
+    assert not world.core.advance_reservations.by_name

@@ -7,12 +7,13 @@ import pytest
 
 from cress.lifecycle.effects import DeadlineAtRisk, DeadlineMissed
 from cress.lifecycle.inputs import Reported, Submit
-from cress.lifecycle.jobs.deadlines import MOST_LOOKS
+from cress.lifecycle.jobs.deadlines import MOST_LOOKS, shown
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Service
 from cress.model.job import Job, JobType
 from cress.model.options import Options
+from cress.model.outlook import Promise
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.lifecycle.builders import UTC_AT_START, World, ended, job
 from tests.lifecycle.test_dags import dag
@@ -170,6 +171,25 @@ def test_the_text_says_by_which_estimate_a_deadline_is_at_risk() -> None:
     made.step(after=2 * SECOND)
     ((_, _, text),) = told(made)
     assert text == "by the mean of earlier runs the job ends at 2023-11-15 00:40 UTC: 76% of such runs miss it"
+
+
+def test_of_a_run_without_a_limit_that_outlives_all_estimates_no_end_is_told() -> None:
+    made = world()
+    for minutes in (2, 3):
+        known(made, minutes * MINUTE)
+    (number,) = made.submit(job(within=HOUR))
+    made.run_all()
+    assert all_told(made, 59 * MINUTE) == []
+    outlook = made.machine.core.outlook(number, made.machine.now)
+    assert outlook is not None
+    assert (outlook.promise, outlook.likely_end) == (Promise.UNKNOWN, None)
+    assert all_told(made, 61 * MINUTE) == [("Missed", number)]
+
+
+def test_an_end_beyond_all_calendars_is_told_as_such() -> None:
+    machine = world().machine
+    assert shown(machine, UTC_AT_START + HOUR) == "2023-11-14 23:13 UTC"
+    assert shown(machine, 2**60) == "a time after the year 9999"
 
 
 def test_the_risk_comes_up_while_a_job_waits() -> None:

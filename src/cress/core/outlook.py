@@ -153,8 +153,9 @@ def _of_running(job: JobEntry, now: int) -> TimeLeft:
     runs = [now - attempt.start for attempt in job.attempts.values()]
 
     def left(*estimates: int) -> int:
-        longest = [next((estimate for estimate in estimates if ran < estimate), estimates[-1]) - ran for ran in runs]
-        return min(NEVER, max(0, *longest, 0))
+        ends = [(ran, next((estimate for estimate in estimates if ran < estimate), estimates[-1])) for ran in runs]
+        # Without a limit nothing is known of a run that has outlived all estimates.
+        return max((NEVER if end >= NEVER else max(0, end - ran) for ran, end in ends), default=0)
 
     last = min(NEVER, job.limit)
     # It may end at any time once it has run for the shortest estimate.

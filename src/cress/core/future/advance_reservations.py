@@ -100,7 +100,9 @@ class AdvanceReservations:
         self._changed()
 
     def remove(self, name: str) -> None:
-        """Remove a reservation."""
+        """Remove a reservation, unless it has ended by itself with the time of this very order."""
+        if name not in self.by_name:
+            return
         self._take_out(name)
         if not self.by_name:
             self.timeline.prepare = None

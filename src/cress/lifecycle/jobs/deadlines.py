@@ -28,6 +28,8 @@ from cress.model.times import HOUR, NEVER, SECOND
 FIRST, LEAST, MOST, GRID = SECOND, 10 * SECOND, HOUR, 10 * SECOND
 PART = 8
 MOST_LOOKS, REST = 200, SECOND // 10
+# The begin of the last year that calendars have (µs since the epoch).
+LAST = 253_370_764_800 * SECOND
 
 
 def timed(job: Job, utc: int) -> Job:
@@ -114,7 +116,9 @@ def wall_stepped(context: Context) -> None:
 
 
 def shown(context: Context, utc: int) -> str:
-    """Format a moment in the zone of the cluster."""
+    """Format a moment in the zone of the cluster; calendars end with the year 9999, and sums of estimates may not."""
+    if utc >= LAST:
+        return "a time after the year 9999"
     return f"{local_time(utc, context.core.groups.cluster_zone):%Y-%m-%d %H:%M %Z}"
 
 
