@@ -114,8 +114,7 @@ class Amounts(Account):
         self._tell()
 
     def end(self, attempt: ChargedAttempt) -> None:
-        self.changes.count += 1
-        take_amounts(self.used, attempt.charge)
+        self.grow([-amount for amount in attempt.charge])
         if attempt.stopping:
             take_amounts(self.leaving, attempt.charge)
         self._tell()

@@ -62,9 +62,9 @@ class Queue(Generic[J]):
     """Jobs by ``key`` (unique). A removed job leaves a gap; gaps are closed when they fill half of the positions.
 
     ``columns`` has a line for the ``rows`` of the jobs' shapes, one for their ``limits``, and ``more`` lines, by
-    position; with ``GAP`` in all lines but the first where there is no job. The first ``MOST_PENDING`` jobs, or all if there are
-    fewer, have positions before ``_horizon``; ``_near`` is their number. ``head`` is the first job, ``first`` its
-    position, ``count`` the number of jobs.
+    position; with ``GAP`` in all lines but the first where there is no job. The first ``MOST_PENDING`` jobs, or all if
+    there are fewer, have positions before ``_horizon``; ``_near`` is their number. ``head`` is the first job, ``first``
+    its position, ``count`` the number of jobs.
     """
 
     __slots__ = ("_horizon", "_jobs", "_keys", "_near", "columns", "count", "first", "head", "limits", "rows")
@@ -84,7 +84,8 @@ class Queue(Generic[J]):
         there = columns.shape[1]
         self.columns: Ints = np.full((len(columns), max(_FEW, 2 * there)), GAP, np.int64)
         self.columns[:, :there] = columns
-        self.rows, self.limits = self.columns[:2]
+        self.rows: Ints = self.columns[0]
+        self.limits: Ints = self.columns[1]
 
     def __len__(self) -> int:
         return self.count
