@@ -56,6 +56,7 @@ from cress.core.kernels.holding import (
 )
 from cress.core.kernels.unrolled import WIDTHS
 from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import copies_in, suffices
 from cress.core.tables.cluster import Cluster
 from cress.model.node import Node
 from cress.model.options import Options
@@ -685,3 +686,27 @@ def test_widths_cover_every_number_of_balanced_dimensions() -> None:
     assert WIDTHS[-1] == 16
     with pytest.raises(ValueError, match="17 dimensions are too many to balance"):
         Cluster(Dimensions(tuple(f"x{i}" for i in range(15))), ("cpu", "memory"))
+
+
+@pytest.mark.parametrize(
+    ("amounts", "wanted", "most", "copies"),
+    [
+        ([4, 9], [2, 3], 8, 2),
+        ([4, 9], [2, 0], 8, 2),
+        ([4, 0], [2, 0], 8, 2),
+        ([4, 9], [0, 0], 8, 8),
+        ([40, 90], [2, 3], 8, 8),
+        ([-1, 9], [2, 3], 8, 0),
+        ([-1, 9], [0, 3], 8, 3),
+    ],
+    ids="both one lacks nothing most overdrawn elsewhere".split(),
+)
+def test_how_often_a_request_goes_into_amounts(amounts: list[int], wanted: list[int], most: int, copies: int) -> None:
+    have, asked = np.array(amounts, np.int64), np.array(wanted, np.int64)
+    assert copies_in(have, asked, most) == copies
+    assert copies_in(np.stack([have, 2 * asked, have]), asked, most).tolist() == [
+        copies,
+        min(2, most) if asked.any() else most,
+        copies,
+    ]
+    assert suffices(have, asked) == (copies > 0)

@@ -40,7 +40,7 @@ from cress.core.kernels.holding import (
     UNUSABLE,
     USABLE,
 )
-from cress.core.kernels.timeline import B_END, B_FORCE, B_START
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.match import Match
 from cress.core.placing.vetoes import Veto
@@ -401,16 +401,21 @@ def _order(core: Books) -> Iterator[str]:
 
 def _claims(core: Books) -> Iterator[str]:
     cluster, table = core.cluster, core.timeline.table
-    promised = core.timeline.kept_by(claim.reservation for claim in core.claims)
+    k = cluster.k_count
+    promised = np.zeros((cluster.node_count, k), np.int64)
     for claim in core.claims:
         if not claim.reservation.in_force:
             yield f"the claim of job {claim.job.job.id} is not in force"
-        for row in claim.reservation.rows:
+        for (f, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):
+            promised[f] += table[row, B_AMOUNTS:]
             if not table[row, B_FORCE] or table[row, B_START] >= table[row, B_END]:
                 yield f"the booking of job {claim.job.job.id} is broken"
     coming = cluster.free_now().copy()
-    for f, amounts in core.coming_free():
-        coming[f] += amounts
+    for attempt in core.leaving.values():
+        coming[attempt.node] += core.freed_by(attempt)
+        for part in attempt.parts:
+            if part.lease is None:
+                coming[attempt.node] += part.amounts
     for f in np.flatnonzero(np.any((promised > coming) & (promised > 0), axis=1)).tolist():
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 

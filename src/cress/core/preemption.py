@@ -601,8 +601,8 @@ class _VictimSearch:
                 change = less.setdefault(node.name, [-amount for amount in node.leaving])
                 add_amounts(change, [-amount for amount in victim.charge])
         if self.to_quota:
-            least = own.ratio_with(own.claimed)
-            if any(node.ratio_with(less[name]) <= least for name, node in losing.items()):
+            least = own.ratio(own.claimed)
+            if any(node.ratio(less[name]) <= least for name, node in losing.items()):
                 return True
         # The victims themselves wait again.
         if not any(

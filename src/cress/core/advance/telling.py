@@ -14,7 +14,7 @@ from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import END, OUT
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.placing.vetoes import Reserved
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Ints, suffices
 from cress.model.advance import local
 from cress.model.times import DAY, NEVER
 from cress.model.units import rounded_duration
@@ -90,7 +90,7 @@ def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
     for kept in reservations.on.get(f, ()):
         if kept.is_active(core.now) and not kept.is_of(job.group):
             left -= reservations.amounts_on(kept, f)
-            if np.any((left < request)[request > 0]):
+            if not suffices(left, request):
                 return core.now, kept
     return None
 
@@ -100,10 +100,8 @@ def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None
 
     ``None`` if that is not before the end of the task.
     """
-    request = job.shape.request_array
-    asked = request > 0
     for start, kept, free in room_at_starts(core, job, f):
-        if np.any((free < request)[asked]):
+        if not suffices(free, job.shape.request_array):
             return start, kept
     return None
 

@@ -101,7 +101,7 @@ class Evictions:
         group = job.group
         return (
             self.is_urgent(job, current)
-            and not group.claims_above_quota
+            and not group.above_with()
             and group.may_take(charge_of_tasks(job, job.shape.size, self._books.cluster))
         )
 
@@ -128,7 +128,7 @@ class Evictions:
             return None
         charge = charge_of_tasks(job, job.shape.size, books.cluster)
         others = group.jobs < len(books.jobs)
-        free = [node for node in group.path() if others and not node.claims_above_quota]
+        free = [node for node in group.path() if others and not node.above_with()]
         takers = [Taker(node, to_quota=False) for node in free if node.may_take(charge)]
         eviction = find_eviction_by_urgency(books, job, takers, spares_new=True)
         if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
@@ -364,7 +364,7 @@ class Evictions:
         with _with_growth(self._books.groups.tree, group, charge):
             found = self.in_others(owed, foreseen=foreseen)
             if found is None and _is_urgent(owed, self._books.now):
-                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
+                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.above_with()]
                 found = find_eviction_by_urgency(self._books, owed, beside)
             return found is not None
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from cress.core.books import Books
 from cress.core.moving.movable import why_it_stays
 from cress.core.moving.plan import Move
 from cress.core.moving.room import promised, shape_of_moved, within_quota
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Ints, suffices
 from cress.model.decisions import Claim, Decision, Stop
 
 
@@ -39,9 +37,7 @@ def takes(core: Books, job: int, f: int, kept: Ints | None = None) -> bool:
     with core.fit.wanted(shape):
         fits = core.fit.has_room(shape, [(f, 1)])
     kept = promised(core) if kept is None else kept
-    left = core.cluster.free_now()[f] - kept[f]
-    asked = shape.request_array > 0
-    return fits and bool(np.all(left[asked] >= shape.request_array[asked]))
+    return fits and suffices(core.cluster.free_now()[f] - kept[f], shape.request_array)
 
 
 def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], moves: Sequence[Move]) -> str:
@@ -60,7 +56,7 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
         for move in moves:
             if move.node == name:
                 free += core.attempts[move.attempt].amounts
-        if not np.all((free >= needs) | (needs == 0)):
+        if not suffices(free, needs):
             return f"other tasks have taken the room for job {job} on node {name}"
     return ""
 

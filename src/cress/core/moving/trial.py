@@ -16,7 +16,7 @@ from cress.core.moving.room import promised, shape_of_moved, within_quota
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.shape import Shape
 from cress.core.tables import devices
-from cress.core.tables.arrays import Bools
+from cress.core.tables.arrays import Bools, copies_in
 from cress.model.node import DISK_KIND
 from cress.model.resources import BASE_DIMENSIONS, ResourceVector
 
@@ -125,9 +125,8 @@ class MoveTrial:
             same = -self.core.matching.fewest(shape.wants.owner)[:n]
             fits &= same < same[attempt.node]
         if len(self._kept):
-            asked = shape.request_array > 0
             left = cluster.free_now()[self._kept] - self.promised[self._kept]
-            fits[self._kept] &= np.all(left[:, asked] >= shape.request_array[asked], axis=1)
+            fits[self._kept] &= copies_in(left, shape.request_array, 1) > 0
         return fits
 
     def with_part(self, attempt: Attempt) -> Bools:

@@ -14,7 +14,7 @@ from cress.core.passes import Decided
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import Basis, TaskStarts
 from cress.core.tables import devices
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Ints, suffices
 from cress.model.decisions import Claim, ClaimDropped
 from cress.model.times import NEVER
 
@@ -145,11 +145,7 @@ class Claims:
         """Return True if a claimed unit that starts now leaves room for the advance reservations of others."""
         job, cluster = claim.job, self._cluster
         kept = self._reserved.kept_from(job.group, self._books.now + min(job.limit, NEVER))
-        for f, needed in claim.needs().items():
-            left = cluster.free_now()[f] - kept[f] - needed
-            if np.any(left[needed > 0] < 0):
-                return False
-        return True
+        return all(suffices(cluster.free_now()[f] - kept[f], needed) for f, needed in claim.needs().items())
 
     def _waits(self, claim: ClaimEntry) -> bool:
         """Return True if some of the victims still run."""

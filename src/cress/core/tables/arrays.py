@@ -22,6 +22,11 @@ def copies_in(amounts: Ints, request: Ints, most: int) -> Ints:
     return found
 
 
+def suffices(amounts: Ints, request: Ints) -> bool:
+    """Return True if ``amounts`` (K) hold a request (K); dimensions that it does not ask for may lack."""
+    return bool(copies_in(amounts, request, 1))
+
+
 def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:
     """Return a copy of ``table`` with ``rows`` places along ``axis``, the new ones zero; C-contiguous."""
     shape = list(table.shape)

@@ -108,28 +108,16 @@ class Amounts(Account):
     # --- charges -------------------------------------------------------------------------------------------
 
     def begin(self, attempt: ChargedAttempt) -> None:
-        self.changes.count += 1
-        used, charge = self.used, attempt.charge
-        if len(used) == 1:
-            used[0] += charge[0]
-        else:
-            add_amounts(used, charge)
+        self.grow(attempt.charge)
         if attempt.stopping:
-            add_amounts(self.leaving, charge)
-        if self.follower is not None:
-            self.follower(self)
+            add_amounts(self.leaving, attempt.charge)
+        self._tell()
 
     def end(self, attempt: ChargedAttempt) -> None:
-        self.changes.count += 1
-        used, charge = self.used, attempt.charge
-        if len(used) == 1:
-            used[0] -= charge[0]
-        else:
-            take_amounts(used, charge)
+        self.grow([-amount for amount in attempt.charge])
         if attempt.stopping:
-            take_amounts(self.leaving, charge)
-        if self.follower is not None:
-            self.follower(self)
+            take_amounts(self.leaving, attempt.charge)
+        self._tell()
 
     def leave(self, attempt: ChargedAttempt) -> None:
         self.changes.count += 1
@@ -137,19 +125,20 @@ class Amounts(Account):
 
     def claim(self, claim: Charged) -> None:
         add_amounts(self.claimed, claim.charge)
-        if self.follower is not None:
-            self.follower(self)
+        self._tell()
 
     def drop(self, claim: Charged) -> None:
         take_amounts(self.claimed, claim.charge)
-        if self.follower is not None:
-            self.follower(self)
+        self._tell()
 
     def add_idle(self, charge: tuple[int, ...]) -> None:
         """Add the charge of idle parts of leases, which belong to no job, here and above; it may be negative."""
         if self.parent is not None:
             self.parent.add_idle(charge)
         self.grow(charge)
+        self._tell()
+
+    def _tell(self) -> None:
         if self.follower is not None:
             self.follower(self)
 
@@ -186,44 +175,26 @@ class Amounts(Account):
             return self.used[0] > self.quota[0]
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
-    @property
-    def claims_above_quota(self) -> bool:
-        """True if used / quota > 1 in some measure, claims included."""
-        return any(
-            used + claimed > quota
-            for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
-            if quota
-        )
-
-    def ratio(self) -> Fraction:
-        """Return used / quota, the maximum over the measures."""
-        return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True) if quota)
-
-    def ratio_with(self, change: Sequence[int]) -> Fraction:
+    def ratio(self, change: Sequence[int] = ()) -> Fraction:
         """Return (used + ``change``) / quota, the maximum over the measures."""
-        amounts = zip(self.used, change, self.quota, strict=True)
+        amounts = zip(self.used, change or [0] * len(self.quota), self.quota, strict=True)
         return max(Fraction(used + more, quota) for used, more, quota in amounts if quota)
 
-    def above_with(self, change: Sequence[int]) -> bool:
+    def above_with(self, change: Sequence[int] = ()) -> bool:
         """Return True if used + ``change`` > quota in some measure, claims included."""
-        amounts = zip(self.used, self.claimed, change, self.quota, strict=True)
+        amounts = zip(self.used, self.claimed, change or [0] * len(self.quota), self.quota, strict=True)
         return any(used + claimed + more > quota for used, claimed, more, quota in amounts if quota)
 
     def needs_preemption(self, change: Sequence[int] = ()) -> bool:
         """Return True if used + ``change`` < quota × A, claims included (source G)."""
-        numerator, denominator = self._needs
         if len(self.quota) == 1:
-            used = self.used[0] + self.claimed[0] + (change[0] if change else 0)
-            return used * denominator < self.quota[0] * numerator
-        amounts = zip(self.used, self.claimed, change or [0] * len(self.quota), self.quota, strict=True)
-        return all(
-            (used + claimed + more) * denominator < quota * numerator for used, claimed, more, quota in amounts if quota
-        )
+            return self.lacks(0, change[0] if change else 0)
+        return all(self.lacks(i, change[i] if change else 0) for i, quota in enumerate(self.quota) if quota)
 
-    def lacks(self, i: int) -> bool:
-        """True if used < quota × A in measure ``i``, claims included."""
+    def lacks(self, i: int, more: int = 0) -> bool:
+        """True if used + ``more`` < quota × A in measure ``i``, claims included."""
         numerator, denominator = self._needs
-        return (self.used[i] + self.claimed[i]) * denominator < self.quota[i] * numerator
+        return (self.used[i] + self.claimed[i] + more) * denominator < self.quota[i] * numerator
 
     def may_take_of(self, i: int, more: int, *, to_quota: bool = False) -> bool:
         """True if used + ``more`` ≤ quota × B in measure ``i``, or (``to_quota``) ≤ the quota, claims included."""
@@ -236,9 +207,6 @@ class Amounts(Account):
         Otherwise groups could become victims in turn. Kinds of nodes count if the quota names them and the charge is
         not zero.
         """
-        numerator, denominator = _EXACTLY if to_quota else self._yields
-        if len(self.quota) == 1:
-            return (self.used[0] + self.claimed[0] + charge[0]) * denominator <= self.quota[0] * numerator
         return all(
             self.may_take_of(i, more, to_quota=to_quota)
             for i, more in enumerate(charge)
@@ -255,14 +223,13 @@ class Amounts(Account):
 
     def can_be_preempted(self, *, to_quota: bool = False) -> bool:
         """True if used > quota × B (source G), or (``to_quota``) > the quota, without its stopping victims."""
-        numerator, denominator = _EXACTLY if to_quota else self._yields
         if len(self.quota) == 1:
-            return (self.used[0] - self.leaving[0]) * denominator > self.quota[0] * numerator
+            return self.yields_of(0, to_quota=to_quota)
         return any(self.yields_of(i, to_quota=to_quota) for i, quota in enumerate(self.quota) if quota)
 
     def excess(self) -> Fraction:
         """Return used / quota without its stopping victims."""
-        return self.ratio_with([-amount for amount in self.leaving])
+        return self.ratio([-amount for amount in self.leaving])
 
     def excess_order(self) -> int:
         """Return a number that orders groups exactly as ``excess`` does."""
@@ -279,21 +246,9 @@ class Amounts(Account):
 
         For groups not below their quota, past borrowing is added if it counts.
         """
-        past = self.memory.past() if self.memory is not None and not self.below_quota else None
-        if len(self.quota) == 1:
-            ratio = (
-                (self.used[0] << _SCALE) // self.quota[0]
-                if past is None
-                else _with(past[0], self.used[0], self.quota[0])
-            )
-        elif past is None:
-            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
-        else:
-            ratio = max(
-                _with(before, used, quota)
-                for before, used, quota in zip(past, self.used, self.quota, strict=True)
-                if quota
-            )
+        past = self.memory.past() if self.memory is not None and not self.below_quota else [0] * len(self.quota)
+        amounts = zip(past, self.used, self.quota, strict=True)
+        ratio = max([_with(before, used, quota) for before, used, quota in amounts if quota])
         return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:

@@ -19,8 +19,8 @@ class CountedQueue(Queue[J]):
 
     __slots__ = ("waiting",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, more: int = 0) -> None:
+        super().__init__(more)
         self.waiting: Ints = np.zeros(_FEW, np.int64)
 
     def _entered(self, place: int, job: J) -> None:

@@ -13,7 +13,7 @@ from cress.core.job_times import Timed
 from cress.core.kernels.holding import count_lacks
 from cress.core.placing.fit import Fit
 from cress.core.placing.shape import Shape
-from cress.core.tables.arrays import Ints, grown
+from cress.core.tables.arrays import Ints
 from cress.model.job import Job
 from cress.model.times import NEVER
 
@@ -61,14 +61,15 @@ def _key(job: QueuedJob) -> tuple[int, int]:
 class Queue(Generic[J]):
     """Jobs by ``key`` (unique). A removed job leaves a gap; gaps are closed when they fill half of the positions.
 
-    The rows of the jobs' shapes and their limits are arrays by position. The first ``MOST_PENDING`` jobs, or all if
+    ``columns`` has a line for the ``rows`` of the jobs' shapes, one for their ``limits``, and ``more`` lines, by
+    position; with ``GAP`` in all lines but the first where there is no job. The first ``MOST_PENDING`` jobs, or all if
     there are fewer, have positions before ``_horizon``; ``_near`` is their number. ``head`` is the first job, ``first``
     its position, ``count`` the number of jobs.
     """
 
-    __slots__ = ("_horizon", "_jobs", "_keys", "_near", "count", "first", "head", "limits", "rows")
+    __slots__ = ("_horizon", "_jobs", "_keys", "_near", "columns", "count", "first", "head", "limits", "rows")
 
-    def __init__(self) -> None:
+    def __init__(self, more: int = 0) -> None:
         self._keys: list[tuple[int, int]] = []
         self._jobs: list[J | None] = []
         self.first = 0
@@ -76,8 +77,15 @@ class Queue(Generic[J]):
         self.count = 0
         self._horizon = 0
         self._near = 0
-        self.rows: Ints = np.zeros(_FEW, np.int64)
-        self.limits: Ints = np.full(_FEW, GAP, np.int64)
+        self._take_over(np.empty((2 + more, 0), np.int64))
+
+    def _take_over(self, columns: Ints) -> None:
+        """Take over the columns of the jobs there are, with room for as many again."""
+        there = columns.shape[1]
+        self.columns: Ints = np.full((len(columns), max(_FEW, 2 * there)), GAP, np.int64)
+        self.columns[:, :there] = columns
+        self.rows: Ints = self.columns[0]
+        self.limits: Ints = self.columns[1]
 
     def __len__(self) -> int:
         return self.count
@@ -130,21 +138,17 @@ class Queue(Generic[J]):
         self._jobs = list(ordered)
         self.first, self.head = 0, ordered[0] if ordered else None
         self._horizon = self._near = min(self.count, MOST_PENDING)
-        room = max(_FEW, 2 * self.count)
-        self.rows = grown(np.fromiter((job.shape.row for job in ordered), np.int64, self.count), room)
-        self.limits = np.full(room, GAP, np.int64)
-        self.limits[: self.count] = [job.limit for job in ordered]
+        columns = np.full((len(self.columns), self.count), GAP, np.int64)
+        columns[0], columns[1] = [job.shape.row for job in ordered], [job.limit for job in ordered]
+        self._take_over(columns)
 
     def _insert(self, place: int, job: J) -> None:
         """Make room at a position and insert the job."""
         end = len(self._keys)
         if end == len(self.limits):
-            self.rows = grown(self.rows, 2 * end)
-            self.limits = grown(self.limits, 2 * end)
-            self.limits[end:] = GAP
+            self._take_over(self.columns)
         if place < end:
-            self.rows[place + 1 : end + 1] = self.rows[place:end]
-            self.limits[place + 1 : end + 1] = self.limits[place:end]
+            self.columns[:, place + 1 : end + 1] = self.columns[:, place:end]
             if place < self._horizon:
                 self._horizon += 1
         self._keys.insert(place, job.key)
@@ -163,7 +167,8 @@ class Queue(Generic[J]):
         row: int = self.rows.item(i)
         self._leaves(i, job)
         self._jobs[i] = None
-        self.limits[i] = GAP
+        # Its shape stays there, for loops that look at shapes first.
+        self.columns[1:, i] = GAP
         self.count -= 1
         end = len(self._jobs)
         if job is self.head:
@@ -202,12 +207,9 @@ class Queue(Generic[J]):
         there = self.limits[: len(self._jobs)] != GAP
         # With a hundred thousand positions, a Python loop would take as long as a whole pass.
         kept = there.tolist()
-        rows, limits = self.rows[: len(self._jobs)][there], self.limits[: len(self._jobs)][there]
+        self._take_over(self.columns[:, : len(self._jobs)][:, there])
         self._keys = list(compress(self._keys, kept))
         self._jobs = list(compress(self._jobs, kept))
-        self.rows = grown(rows, max(_FEW, 2 * len(rows)))
-        self.limits = np.full(len(self.rows), GAP, np.int64)
-        self.limits[: len(limits)] = limits
         self.first = 0
         self._horizon = self._near
 
