@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -38,8 +39,8 @@ def results() -> Iterator[Result]:
         yield Result(**each)
 
 
-def bare_crun(home: Path) -> float | None:
-    """Return the median of milliseconds for a container of crun alone, from its start to its removal."""
+def bare_crun(home: Path) -> tuple[float, float] | None:
+    """Return milliseconds of a container of crun alone, start to removal: the median by the clock, and of processor."""
     program = launcher.find(home, lambda _: None).program
     crun = shutil.which("crun")
     if crun is None or not program:
@@ -62,11 +63,19 @@ def bare_crun(home: Path) -> float | None:
         f"crun --root {bundle}/state --cgroup-manager=disabled run --bundle {bundle} bare$i; done; date +%s%N"
     )
     inside = [shutil.which("unshare") or "unshare", "--mount", "/bin/sh", "-c", script]
+    before = processor()
     ran = subprocess.run(inside, capture_output=True, text=True, check=False)
+    spent = (processor() - before) / TIMES
     moments = [int(word) for word in ran.stdout.split() if word.isdigit()]
     if len(moments) != TIMES + 1 or "launcher" not in ran.stderr:
         return None
-    return statistics.median(later - sooner for sooner, later in itertools.pairwise(moments)) / 1e6
+    return statistics.median(later - sooner for sooner, later in itertools.pairwise(moments)) / 1e6, spent
+
+
+def processor() -> float:
+    """Return the milliseconds of processor of this process, and of its children that have ended."""
+    parts = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return 1000 * sum(part.ru_utime + part.ru_stime for part in parts)
 
 
 def _results() -> Iterator[Result]:
@@ -76,27 +85,30 @@ def _results() -> Iterator[Result]:
     try:
         plain = bare_crun(home)
         if plain is not None:
-            yield Result("crun alone: start to end", plain, "ms")
+            yield Result("crun alone: start to end", plain[0], "ms")
+            yield Result("crun alone: processor", plain[1], "ms")
         yield from _measured("process, by fork", ProcessRuntime("bench", os.environ), home)
         starter = launcher.find(home, lambda _: None)
         yield from _measured("process", ProcessRuntime("bench", os.environ, starter), home, starter)
-        starter.close()
         for engine in ENGINES:
-            found = find("bench", os.environ, home, engines=[engine])
+            found = find("bench", os.environ, home, engines=[engine], launcher=starter)
             if found.container is None:
                 yield Result(f"container, {engine.name}: {found.why}", 0, "ms")
                 continue
             spent: list[float] = []
             try:
-                for result in _measured(f"container, {engine.name}", found.container, home):
+                for result in _measured(f"container, {engine.name}", found.container, home, starter):
                     yield result
                     spent.append(result.value)
                 # Measured once more: the machine may have become slower or quicker since the first time.
                 if engine.name == "crun" and plain is not None and (again := bare_crun(home / "again")) is not None:
-                    rate = (plain + again) / 2 / sum(spent)
+                    rate = (plain[0] + again[0]) / 2 / (spent[0] + spent[1])
                     yield Result("container, crun: rate, of crun alone", rate, "×", 0.5, at_least=True)
+                    rate = (plain[1] + again[1]) / 2 / spent[2]
+                    yield Result("container, crun: processor, as a rate of crun alone", rate, "×", 0.5, at_least=True)
             finally:
                 found.container.cgroups.close()
+        starter.close()
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -107,6 +119,7 @@ _next = [1]
 
 def _measured(name: str, runtime: Runtime, home: Path, starter: launcher.Launcher | None = None) -> Iterator[Result]:
     started, gone = [], []
+    before = processor()
     run = Run(job=1, command=("sleep", "1000"), limits=LIMITS)
     for attempt in range(_next[0], _next[0] + TIMES):
         begin = time.perf_counter()
@@ -132,6 +145,7 @@ def _measured(name: str, runtime: Runtime, home: Path, starter: launcher.Launche
             pass
     yield Result(f"{name}: start, median of {TIMES}", statistics.median(started), "ms")
     yield Result(f"{name}: until nothing is left, median", statistics.median(gone), "ms")
+    yield Result(f"{name}: processor", (processor() - before) / TIMES, "ms")
 
 
 if __name__ == "__main__":

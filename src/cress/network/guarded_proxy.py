@@ -52,6 +52,7 @@ class GuardedProxy:
         self._listeners: dict[socket.socket, bool] = {}  # whether connections go to the door
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._over = False
         self._port = 0
 
     def run(self, work: Callable[[Mapping[str, str]], _T]) -> _T:
@@ -117,10 +118,12 @@ class GuardedProxy:
             while ended not in (ready := [key.fileobj for key, _ in selector.select()]):
                 for listener, to_door in self._listeners.items():
                     if listener in ready:
-                        thread = threading.Thread(target=self._answer, args=(listener.accept()[0], to_door))
-                        threads.append(thread)
-                        thread.start()
+                        with contextlib.suppress(OSError):  # it is gone already
+                            thread = threading.Thread(target=self._answer, args=(listener.accept()[0], to_door))
+                            threads.append(thread)
+                            thread.start()
         with self._lock:
+            self._over = True
             for wire in self._open:
                 with contextlib.suppress(OSError):
                     wire.shutdown(socket.SHUT_RDWR)
@@ -191,6 +194,8 @@ class GuardedProxy:
     def _noted(self, wire: socket.socket) -> Iterator[None]:
         """Have a connection ended with the proxy."""
         with self._lock:
+            if self._over:
+                raise OSError("the program has ended")
             self._open.add(wire)
         try:
             yield
