@@ -24,7 +24,7 @@ from cress.model.run import Run
 from cress.model.times import HOUR, SECOND
 from cress.store.base import JobFilter, StoreError
 from cress.store.history import History, check_url
-from cress.store.history_mark import check_history, write_mark
+from cress.store.history_mark import check_history, seal_of, write_mark
 from cress.store.usage import Usage, Used, Weight, add_usage
 from tests.store.test_sqlite import attempt, record
 
@@ -46,6 +46,13 @@ def history(url: str) -> Iterator[History]:
     opened = History(url)
     yield opened
     opened.close()
+
+
+def test_the_seal_of_a_row_is_that_of_earlier_releases() -> None:
+    """In any order of the cells; empty ones do not count, and truth is a number, as some databases have it."""
+    cells = {"b": True, "a": 7, "seal": 1, "c": None, "d": "é", "e": False}
+    assert seal_of(cells) == seal_of(dict(reversed(cells.items()))) == 2256272529
+    assert seal_of(cells | {"b": 1, "e": 0}) == seal_of(cells)
 
 
 def test_what_is_added_can_be_looked_up(history: History) -> None:

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from cress.store import zookeeper_log
@@ -318,6 +320,27 @@ class TestLostConnections:
             assert stored in ([b"one"], [b"one", b"two"])
             store.commit(Batch(records=[b"three"]), 1)
             assert store.load().records == [*stored, b"three"]
+
+    def test_an_entry_is_one_question_to_the_database(
+        self, postgresql: PostgreSql, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """There were four, and a step of the center waits for each: for the server's processor, on a busy machine."""
+        asked: list[str] = []
+        send = psycopg.Connection.wait
+
+        def wait(self: psycopg.Connection, *arguments: Any, **named: Any) -> Any:
+            asked.append("")
+            return send(self, *arguments, **named)
+
+        with closing(PostgresLog(postgresql.database())) as log:
+            log.append(1, b"one", 1)
+            monkeypatch.setattr(psycopg.Connection, "wait", wait)
+            log.append(2, b"two", 1)
+            monkeypatch.undo()
+            assert len(asked) == 1
+            with pytest.raises(StoreError):
+                log.append(2, b"other", 1)
+            assert list(log.entries(0)) == [b"one", b"two"]
 
     def test_a_database_that_was_down_is_found_again(self, postgresql: PostgreSql, tmp_path: Path) -> None:
         address = postgresql.database()

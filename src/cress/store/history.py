@@ -5,6 +5,7 @@ All calls can be slow and are made in threads. Adding the same work twice does n
 
 from __future__ import annotations
 
+import functools
 import secrets
 import threading
 import types
@@ -494,7 +495,16 @@ def _sealed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(record: msgspec.Struct) -> dict[str, Any]:
-    return {name: _cell(getattr(record, name)) for name in record.__struct_fields__}
+    row = msgspec.structs.asdict(record)
+    for name in _no_numbers(type(record)):
+        row[name] = _cell(row[name])
+    return row
+
+
+@functools.cache
+def _no_numbers(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a record that a database may not take as they are; numbers are most of them."""
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type not in (int, bool, int | None))
 
 
 def _cell(value: object) -> object:

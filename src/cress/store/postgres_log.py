@@ -37,6 +37,12 @@ CREATE TABLE IF NOT EXISTS cress_checkpoint (
     number BIGINT NOT NULL, piece INTEGER NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (number, piece)
 );
 """
+# One statement is one transaction, and one question to the server instead of four. The row of the fence is locked until
+# its end, so no other center appends meanwhile.
+_APPEND = """
+WITH fence AS (UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND last = %s RETURNING one)
+INSERT INTO cress_log SELECT %s, %s FROM fence
+"""
 
 _T = TypeVar("_T")
 
@@ -159,17 +165,11 @@ class PostgresLog:
     def _try_append(
         self, connection: psycopg.Connection, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None
     ) -> None:
-        with connection.transaction():
-            # The row is locked from here on: no other center appends before the end of the transaction.
-            fence = connection.execute(
-                "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND (last = %s OR %s AND last < %s)",
-                (epoch, number, epoch, number - 1, checkpoint is not None, number),
-            )
-            if fence.rowcount:
-                connection.execute("INSERT INTO cress_log VALUES (%s, %s)", (number, entry))
-                if checkpoint is not None:
-                    _announce(connection, number, checkpoint)
+        if checkpoint is None:
+            if connection.execute(_APPEND, (epoch, number, epoch, number - 1, number, entry)).rowcount:
                 return
+        elif _appended_with(connection, number, entry, epoch, checkpoint):
+            return
         there = connection.execute("SELECT entry FROM cress_log WHERE number = %s", (number,)).fetchone()
         if there is not None and there[0] == entry:
             return  # the answer to an earlier try was lost
@@ -230,6 +230,22 @@ def _piece(number: int, piece: int) -> Callable[[psycopg.Connection], bytes | No
         return None if row is None else row[0]
 
     return read
+
+
+def _appended_with(
+    connection: psycopg.Connection, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint
+) -> bool:
+    """Append an entry that announces a checkpoint, which may make up for missing entries; False if it does not fit."""
+    with connection.transaction():
+        # The row is locked from here on: no other center appends before the end of the transaction.
+        fence = connection.execute(
+            "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND last < %s",
+            (epoch, number, epoch, number),
+        )
+        if fence.rowcount:
+            connection.execute("INSERT INTO cress_log VALUES (%s, %s)", (number, entry))
+            _announce(connection, number, checkpoint)
+        return fence.rowcount > 0
 
 
 def _announce(connection: psycopg.Connection, entry: int, checkpoint: Checkpoint) -> None:
