@@ -191,11 +191,14 @@ def test_elements_wait_for_the_same_elements_of_another_array(slurm: Slurm) -> N
     first = slurm.run(
         "sbatch", "--parsable", "-a", "1-3", "--wrap", '[ "$SLURM_ARRAY_TASK_ID" != 2 ]', "-H"
     ).stdout.strip()
-    for elements in ("0-2", "2-3", "1-4"):
+    for elements, why in (
+        ("0-2", "are not the first ones"),
+        ("2-3", "are not the"),
+        ("1-4", "has 3 tasks, and this job 4"),
+    ):
         refused = slurm.run("sbatch", "-d", f"aftercorr:{first}", "-a", elements, "--wrap", "true")
         assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"aftercorr:{first}" not in refused.stderr
-    assert "has 3 tasks, and this job 4" in refused.stderr
+        assert why in refused.stderr
     then = slurm.run("sbatch", "--parsable", "-d", f"aftercorr:{first}", "-a", "1-3", "--wrap", "true").stdout.strip()
     queue = slurm.run("squeue", "-h", "-j", then, "-o", "%i|%t|%r|%E")
     assert queue.stdout == f"{then}_[1-3]|PD|Dependency|aftercorr:{first}\n"
