@@ -79,7 +79,8 @@ EXPLAIN = CallRow(
         "why the job waits: its `reason`, the expected `start`, what each of its clauses excludes, the `nearest` "
         "nodes, and the single changes with which it would start now (`remedies`), each tried on a copy of the "
         "scheduler. Without a waiting task the reason is empty. If a task runs, `best` are the best nodes for it; "
-        "`ended` are the latest attempts that were preempted, lost or failed, and why; `late` is how late it is"
+        "`ended` are the latest attempts that were preempted, lost or failed, and why; `late` is how late it is; "
+        "`starting` is what a node does for a task whose program has not begun"
     ),
 )
 TASKS = CallRow(
