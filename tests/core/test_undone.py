@@ -201,6 +201,27 @@ def test_a_gang_on_two_kinds_of_nodes_does_not_start_before_who_could_take_one_o
     assert world.wait(60).decide() == []
 
 
+def test_in_a_tree_the_unit_that_comes_next_is_the_first_that_its_group_may_start_for_the_group_above() -> None:
+    """The first unit of group a is beyond what a may take for p; the one behind it took the room back from the gang."""
+    world = of_kinds(
+        group("p", 0), group("a", "<cpu=1, gpu(y)=3>").inside("p"),
+        group("b", "<cpu=12, gpu(x)=3, gpu(y)=1>").inside("p"), group("o", "<cpu=3, gpu(x)=1>"),
+    )  # fmt: skip
+    on_x = 'GPUModel = "x"'
+    world.run(
+        job("y").cpu(2).needs(gpu=3).group("a").requires('GPUModel = "y"'),
+        job("x").needs(gpu=2).group("a").requires(on_x),
+    )
+    world.submit(
+        job("b").cpu(2).needs(gpu=4).group("b"),
+        job("wide").needs(gpu=2).group("a"),
+        job("small").needs(gpu=1).group("a").requires(on_x),
+        job("gang").needs(gpu=1).tasks(3).gang().group("o"),
+    ).decide()
+    assert world.jobs_running() == ["small", "x", "y"]
+    assert world.wait(30).decide() == []
+
+
 def test_nothing_starts_behind_an_urgent_unit_that_it_would_stop_at_once() -> None:
     """The free core and one of the two that run suffice for it."""
     world = World(group("g", 3, "Urgency"), nodes=nodes(1, cpu=3)).set_clock(NOON)

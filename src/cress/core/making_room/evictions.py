@@ -11,12 +11,13 @@ from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
 from cress.core.eviction import Eviction
+from cress.core.gates.gates import Gates
 from cress.core.gates.rights import is_beyond_quota, is_within_quota, takers_for
 from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, too_dear_for
 from cress.core.groups.lenders import Taker, whose_groups_take
 from cress.core.groups.limits import kept_for_others
 from cress.core.job_times import urgency_of, urgent_at
-from cress.core.jobs import GroupState, JobEntry
+from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.passes import Pass
 from cress.core.preemption import (
     find_eviction,
@@ -288,7 +289,7 @@ class Evictions:
         # The due unit comes after this round, whatever its place in its queue.
         due = islice(books.turns.due(books.jobs, current.now, gates.passed_over), 1)
         later = (other for other in current.to_come if within is None or within in other.path())
-        for unit in chain(due, chain.from_iterable(map(gates.next_of, later))):
+        for unit in chain(due, chain.from_iterable(_next_in_turn(gates, other) for other in later)):
             if unit.group is group or (within is not None and within not in unit.group.path()):
                 continue
             if gates.would_refuse(unit) or not self.is_owed(unit, current):
@@ -367,6 +368,17 @@ class Evictions:
                 beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.above_with()]
                 found = find_eviction_by_urgency(self._books, owed, beside)
             return found is not None
+
+
+def _next_in_turn(gates: Gates, group: GroupState) -> list[JobEntry]:
+    """Return the units of a group for which room may be made when its turn comes in the last round.
+
+    Then the group is held to what it may take, and a unit beyond that lets the next one of its queue go first.
+    """
+    before, group.held_to = group.held_to, Rights.ABOVE
+    found = list(gates.next_of(group))
+    group.held_to = before
+    return found
 
 
 @contextmanager
