@@ -246,9 +246,13 @@ class Amounts(Account):
 
         For groups not below their quota, past borrowing is added if it counts.
         """
-        past = self.memory.past() if self.memory is not None and not self.below_quota else [0] * len(self.quota)
-        amounts = zip(past, self.used, self.quota, strict=True)
-        ratio = max([_with(before, used, quota) for before, used, quota in amounts if quota])
+        past = self.memory.past() if self.memory is not None and not self.below_quota else ()
+        if len(self.quota) == 1 and not past:
+            # Asked after each start and end, most often of one number.
+            ratio = (self.used[0] << _SCALE) // self.quota[0]
+        else:
+            amounts = zip(past or [0] * len(self.quota), self.used, self.quota, strict=True)
+            ratio = max([_with(before, used, quota) for before, used, quota in amounts if quota])
         return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
