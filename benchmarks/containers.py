@@ -125,7 +125,7 @@ def _measured(name: str, runtime: Runtime, home: Path, starter: launcher.Launche
         begin = time.perf_counter()
         pid, fd = runtime.spawn(Spawn(attempt, 0, run, os.fsencode(home / "attempts" / str(attempt))))
         if not pid and starter is not None:
-            (pid,) = starter.answers()
+            ((pid, _),) = starter.answers()
         os.set_blocking(fd, True)
         told = b""
         while data := os.read(fd, 4096):

@@ -36,6 +36,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
     "core": (
         "accounts",
         "kernels",
+        "charges",
         "tables",
         "placing",
         "job_times",
@@ -43,7 +44,6 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "tree",
         "stored",
         "running_jobs",
-        "charges",
         "jobs",
         "groups",
         "future",
