@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cress.model.errors import InputError
-from cress.protocol.regular_files import NotRegularError, not_regular
+from cress.protocol.regular_files import NotRegularError
 from cress.store.opening import SQLITE
 
 LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
@@ -125,7 +125,10 @@ class DataDirectory:
 
     def _check_places(self) -> None:
         """Raise OSError for what would hold up the center or a file that it makes, before anything is begun."""
-        for error in not_regular(self.path, READ_AT_START):
+        # Imported late, since the table of files has the names from here.
+        from cress.center.keeping.files_check import irregular
+
+        for error in irregular(self.path):
             raise error
         for place in (self.path / ADDRESS, self._hidden, self.path / API_SOCKET, self.path / EXECUTOR_SOCKET):
             if place.is_dir():

@@ -7,6 +7,7 @@ files are made again when they are missing; only a folder in their place, or a f
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from cress.center.keeping.anchor_notes import TLS_FILES, audit_mark_of, note_at,
 from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit import AuditMark
 from cress.center.keeping.audit_check import check_audit, is_of_audit
-from cress.center.keeping.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, LOCK, STORE, TLS
+from cress.center.keeping.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, LOCK, READ_AT_START, STORE, TLS
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.history_reader import FILE as HISTORY
 from cress.center.keeping.loss_proof import FILE as LOSS
@@ -26,6 +27,7 @@ from cress.center.keeping.quarantine import QUARANTINE
 from cress.center.keeping.snapshots import FILE as SNAPSHOT
 from cress.center.keeping.uploads import FOLDER as UPLOADS
 from cress.center.keeping.uploads import check_uploads
+from cress.protocol.regular_files import NotRegularError, not_regular
 from cress.store.base import Saved
 from cress.store.history_mark import FILE as HISTORY_MARK
 from cress.store.opening import REPLICA
@@ -54,6 +56,8 @@ _TABLE = (
         for name in (LOCK, ADDRESS, f".{ADDRESS}.new", API_SOCKET, EXECUTOR_SOCKET)
     ),
     *(FileRow(re.escape(name), FileKind.FILE) for name in (SNAPSHOT, LOSS, f".{LOSS}.new", f"{HISTORY_MARK}.new")),
+    # Answers of forks, and the curves of `committing/use_curves.py`.
+    FileRow(r"(plan|what-if)\.new|use\.curves|\.use\.curves\.new", FileKind.FILE),
     FileRow(rf"{re.escape(NOTIFIED)}|\.{re.escape(NOTIFIED)}\.new", FileKind.FILE),
     FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})\.(mark\.new|restored.*)", FileKind.FILE),
     FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})(-wal|-shm|\.mark|\.commits)?", FileKind.CHECKED),
@@ -74,6 +78,21 @@ class FilesReport(NamedTuple):
     others: list[str]
 
 
+def irregular(data: Path) -> Iterator[NotRegularError]:
+    """Yield an error for each pipe, device and socket that a center would read or write as a file of its own.
+
+    Operators may have others there, such as a log that is a link to ``/dev/null``.
+    """
+    for error in not_regular(data, READ_AT_START):
+        path = Path(error.filename)
+        if path.parent != data or _row_of(path.name) is not None:
+            yield error
+
+
+def _row_of(name: str) -> FileRow | None:
+    return next((row for row in _TABLE if re.fullmatch(row.pattern, name)), None)
+
+
 def check_files(data: Path, saved: Saved, *, shared: bool) -> FilesReport:
     """Check all files of ``data`` but the store, the history, the event log and the token.
 
@@ -82,7 +101,7 @@ def check_files(data: Path, saved: Saved, *, shared: bool) -> FilesReport:
     problems: list[str] = []
     others: list[str] = []
     for path in sorted(data.iterdir()) if data.is_dir() else ():
-        row = next((row for row in _TABLE if re.fullmatch(row.pattern, path.name)), None)
+        row = _row_of(path.name)
         if row is None:
             others.append(path.name)
         elif row.kind is FileKind.FILE and path.is_dir():
