@@ -316,10 +316,11 @@ def test_a_folder_that_is_a_link_is_walked_and_its_readers_do_not_wait(tmp_path:
     for name in ("audit.jsonl", "use.curves", "rolled-back.json", "notified.position"):
         os.mkfifo(elsewhere / name)
     with at_once():
-        for read in (last_line, lambda folder: read_certificate(folder / "use.curves"), DataDirectory):
+        for of_folder in (last_line, DataDirectory):
             with pytest.raises((NotRegularError, InputError), match="it is a named pipe"):
-                read(elsewhere)
-        for read in (read_revoked, partial(_issued, authority=None)):
+                of_folder(elsewhere)
+        of_file: tuple[Callable[[Path], object], ...] = (read_revoked, partial(_issued, authority=None))
+        for read in of_file:
             with pytest.raises(InputError, match="cannot be read"):
                 read(elsewhere / "audit.jsonl")
         assert read_position(elsewhere, 7) == 7

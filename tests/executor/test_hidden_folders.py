@@ -41,6 +41,6 @@ def test_folders_that_cannot_be_looked_at_are_not_taken_for_none(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(hidden_folders, "HOMES", tmp_path)
-    monkeypatch.setattr(hidden_folders.os, call, without_descriptors)
+    monkeypatch.setattr(os, call, without_descriptors)
     with pytest.raises(OSError, match="Too many open files"):
         hidden_folders.hidden_folders(tmp_path / "home")

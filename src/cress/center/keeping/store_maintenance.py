@@ -14,10 +14,12 @@ from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
 from cress.center.keeping.anchor_notes import note_at
 from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit_check import accepted, check_audit
-from cress.center.keeping.data_directory import STORE, DataDirectory
+from cress.center.keeping.data_directory import DataDirectory
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record, missing_records
-from cress.center.keeping.files_check import audit_mark, check_files, irregular
+from cress.center.keeping.file_names import STORE
+from cress.center.keeping.files_check import audit_mark, check_files
+from cress.center.keeping.files_table import irregular
 from cress.center.keeping.history_reader import FILE as HISTORY
 from cress.center.keeping.loss_proof import forget_proof, loss_in, loss_told, ways_out
 from cress.center.keeping.owner_token import (

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE
+from cress.center.keeping.file_names import CA, CENTER_CERTIFICATE
 from cress.center.keeping.tls_mark import CA_KEY, NODES, REVOKED, TlsMark, read_revoked
 from cress.model.errors import InputError
 from cress.protocol.regular_files import read_regular

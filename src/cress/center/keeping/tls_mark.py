@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.center.keeping.data_directory import CA
+from cress.center.keeping.file_names import CA
 from cress.model.errors import InputError
 from cress.protocol.private_files import write_private
 from cress.protocol.regular_files import read_regular
