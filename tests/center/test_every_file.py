@@ -24,17 +24,21 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from cress.center.committing.anchors import Anchors
+from cress.center.committing.use_curves import _read as read_curves
 from cress.center.files.group_file import read_groups
 from cress.center.files.yaml_file import read_text
 from cress.center.keeping.anchor_notes import tls_mark_of
-from cress.center.keeping.audit import Audit
+from cress.center.keeping.audit import Audit, last_line
 from cress.center.keeping.audit_check import check_audit
 from cress.center.keeping.data_directory import DataDirectory
 from cress.center.keeping.files_check import audit_mark
+from cress.center.keeping.loss_proof import loss_in
+from cress.center.keeping.notified_position import read_position
 from cress.center.keeping.owner_token import ensure_token, fingerprint_of
 from cress.center.keeping.owner_token import read_token as owner_token
 from cress.center.keeping.store_maintenance import check
-from cress.center.keeping.tls_check import check_tls
+from cress.center.keeping.tls_check import _issued, check_tls
+from cress.center.keeping.tls_mark import read_revoked
 from cress.center.notifications.notifier import sender_settings
 from cress.center.secrets.key_file import KeyFile
 from cress.center.settings import CenterSettings
@@ -55,6 +59,9 @@ from cress.model.resources import Dimensions
 from cress.portal.server import _check as check_portal
 from cress.portal.settings import PortalSettings
 from cress.protocol.access_views import AuditEntry
+from cress.protocol.regular_files import NotRegularError, read_regular
+from cress.shell.center.past_use import PastUse
+from cress.shell.center.witness import Lineage
 from cress.shell.executor.records import Boot, Epoch
 from cress.store.base import Saved, StoreError
 from cress.store.tools import reading
@@ -291,10 +298,43 @@ def test_an_operators_file_that_is_a_pipe_or_a_socket_is_refused_at_once(tmp_pat
     with at_once():
         assert client_token(Path(f"/dev/fd/{end}")) == "t" * 32
     os.close(end)
+    # A folder costs no descriptor.
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(IsADirectoryError):
+        read_regular(tmp_path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
     for path, kind in ((fifo, "a named pipe"), (listening, "a socket")):
         for read in readers:
             with at_once(), pytest.raises(InputError, match=f"it is {kind}, not a file"):
                 read(path)
+
+
+def test_a_folder_that_is_a_link_is_walked_and_its_readers_do_not_wait(tmp_path: Path) -> None:
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    data.mkdir()
+    elsewhere.mkdir()
+    for name in ("audit.jsonl", "use.curves", "rolled-back.json", "notified.position"):
+        os.mkfifo(elsewhere / name)
+    with at_once():
+        for of_folder in (last_line, DataDirectory):
+            with pytest.raises((NotRegularError, InputError), match="it is a named pipe"):
+                of_folder(elsewhere)
+        of_file: tuple[Callable[[Path], object], ...] = (read_revoked, partial(_issued, authority=None))
+        for read in of_file:
+            with pytest.raises(InputError, match="cannot be read"):
+                read(elsewhere / "audit.jsonl")
+        assert read_position(elsewhere, 7) == 7
+        assert loss_in(elsewhere, Lineage(b"key", "c", ()), 1) is None
+        assert read_curves(elsewhere / "use.curves").encoded() == PastUse().encoded()
+    (data / "audit").symlink_to(elsewhere)
+    with pytest.raises(InputError, match=r"audit\.jsonl: it is a named pipe"):
+        DataDirectory(data)
+
+
+def test_what_operators_have_beside_the_files_of_a_center_may_be_anything(tmp_path: Path) -> None:
+    (tmp_path / "center.log").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "log.fifo")
+    DataDirectory(tmp_path).close()
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -16,9 +16,11 @@ from cress.center.leader.explaining import Explainer
 from cress.center.leader.rebalancing import Planner
 from cress.center.leader.trials import Trials
 from cress.center.process.kept_fork import KeptFork
+from cress.lifecycle.inputs import Reported
 from cress.model.errors import NotAccepted
+from cress.model.reports import Cause, Ended
 from cress.model.times import SECOND
-from tests.center.inside import Inside, inside
+from tests.center.inside import Inside, inside, until
 from tests.center.program import Center, eventually
 from tests.waiting import PATIENCE
 
@@ -28,8 +30,9 @@ def test_a_waiting_job_is_explained(center: Center) -> None:
         running = center.submit(name="one", resource="<3, 1G>", time_limit="1h", files=["https://data.example/a"])
         (launch,) = n1.launches()
         # It takes a node to itself, and its program may begin much later.
-        early = center.get(f"/v1/jobs/{running}/explanation")
-        assert re.fullmatch(r"its program has not begun: n1 has been fetching its files for \S+s", early["starting"])
+        early = center.get(f"/v1/jobs/{running}/explanation")["starting"]
+        known = r"its program has not begun: n1 was told to start it \S+ ago, and first fetches its files"
+        assert re.fullmatch(known, early)
         n1.started(launch.attempt)
         eventually(lambda: center.get(f"/v1/jobs/{running}")["started"])
         waiting = center.submit(name="two", resource="<2, 1G>")
@@ -46,6 +49,27 @@ def test_a_waiting_job_is_explained(center: Center) -> None:
         assert center.get("/v1/state")["jobs_waiting"] == 1
         begun = center.get(f"/v1/jobs/{running}/explanation")
         assert (begun["reason"], begun.get("starting", "")) == ("", "")
+
+
+def test_an_attempt_that_ends_during_an_explanation_is_not_said_to_be_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(center: Inside) -> None:
+        await center.join("n1", 2)
+        job = await center.submit()
+        await until(lambda: bool(center.committer.machine.jobs[job].attempts))
+
+        (attempt,) = center.committer.machine.jobs[job].attempts.values()
+
+        async def ends(*_: object) -> tuple[()]:
+            end = Ended(attempt=attempt.id, cause=Cause.FILES, code=None, started=0, at=attempt.placed + SECOND)
+            await center.committer.submit(Reported(node="n1", reports=(end,)))
+            return ()
+
+        monkeypatch.setattr("cress.center.api.explaining.ended_views", ends)
+        assert (await center.get(f"/v1/jobs/{job}/explanation")).get("starting", "") == ""
+
+    inside(tmp_path, story)
 
 
 def test_a_job_that_does_not_exist_is_not_found(center: Center) -> None:

@@ -81,6 +81,26 @@ def test_a_silent_center_is_compared_with_the_others_more_often(monkeypatch: pyt
     asyncio.run(story())
 
 
+def test_a_center_that_stays_silent_is_compared_as_often_as_others_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A store that hangs for minutes would else have thousands of executors knock at all centers."""
+    for name, seconds in (("LOOK", 3600), ("SILENT", 0.001), ("FIRST", 0.05)):
+        monkeypatch.setattr(f"cress.executor.centers.{name}", seconds)
+    looks: list[None] = []
+
+    async def story() -> None:
+        known = centers(url_of(free_port()), url_of(free_port()))
+        moved = asyncio.create_task(known.moved(lambda: looks.append(None) is None))
+        await asyncio.sleep(0.3)
+        before = len(looks)
+        await asyncio.sleep(0.2)
+        assert len(looks) == before > 1
+        moved.cancel()
+
+    asyncio.run(story())
+
+
 def test_another_one_that_begins_to_listen_is_noticed_and_the_next_one() -> None:
     port = free_port()
 

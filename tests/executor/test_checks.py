@@ -176,10 +176,12 @@ def test_nothing_is_left_of_the_checks_of_attempts_that_are_over(start: Start, a
 
 def test_attempts_without_checks_ask_nothing_of_the_system(tmp_path: Path) -> None:
     """Nearly all attempts are such, and a folder of another agent's files made each of them three calls."""
-    (tmp_path / "3").write_bytes(b"")
+    # The second one is a digit and no number.
+    for name in ("3", "²"):
+        (tmp_path / name).write_bytes(b"")
     found = checks.Checks(tmp_path, cast(HelperProcess, None))
     found.ended(3)
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["²"]
 
     def pass_by() -> None:
         for attempt in range(10, 20):

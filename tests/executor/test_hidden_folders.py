@@ -1,5 +1,7 @@
 """The folders of this machine that containers must not see."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,18 @@ def test_the_outermost_noted_folders_are_hidden_also_while_another_program_remov
     found = hidden_folders.hidden_folders(home, [f"{tmp_path}/data/../elsewhere"])
     own = [folder for folder in found if Path(folder).is_relative_to(tmp_path)]
     assert own == [str(tmp_path / name) for name in ("center", "data", "data-2", "elsewhere")]
+
+
+@pytest.mark.parametrize("call", ["open", "listdir"])
+def test_folders_that_cannot_be_looked_at_are_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Without free descriptors, every folder was shown to containers."""
+
+    def without_descriptors(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(hidden_folders, "HOMES", tmp_path)
+    monkeypatch.setattr(os, call, without_descriptors)
+    with pytest.raises(OSError, match="Too many open files"):
+        hidden_folders.hidden_folders(tmp_path / "home")

@@ -167,8 +167,9 @@ def test_with_several_centers_a_lost_session_is_followed_at_once_but_not_one_tha
     story.register()
     story.agent.now += 100
     story.happen(story.agent.center_closed)
-    assert story.agent.next_due() == story.agent.now
-    story.wait(0)
+    # Not all executors of a cluster come in the same moment.
+    assert story.agent.next_due() == story.agent.now + 50
+    story.wait(50)
     story.register()
     story.agent.now += 30
     story.happen(story.agent.center_closed)

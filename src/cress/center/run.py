@@ -38,15 +38,8 @@ from cress.center.executors.listener import Listener
 from cress.center.files.group_file import GroupFile
 from cress.center.files.licence_file import read_licences, set_licences
 from cress.center.files.topology import Topology, read_topology
-from cress.center.keeping.data_directory import (
-    ADDRESS,
-    API_SOCKET,
-    CA,
-    CENTER_CERTIFICATE,
-    TLS,
-    DataDirectory,
-    ListenAddress,
-)
+from cress.center.keeping.data_directory import DataDirectory, ListenAddress
+from cress.center.keeping.file_names import ADDRESS, API_SOCKET, CA, CENTER_CERTIFICATE, TLS
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
 from cress.center.keeping.uploads import unshared
 from cress.center.leader.failover import Failover

@@ -75,7 +75,7 @@ def init(
 ) -> None:
     """Make an authority and the center's certificate; an existing authority is kept."""
     with told("tls init", "center"):
-        from cress.center.keeping.data_directory import TLS
+        from cress.center.keeping.file_names import TLS
         from cress.center.tls.authority import Authority
         from cress.client.config import data_directory
 
@@ -132,8 +132,8 @@ def revoke(
 def show_(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Directory = None) -> None:
     """List the certificates of the cluster."""
     with told("tls show", "center"):
-        from cress.center.keeping.data_directory import CA
-        from cress.center.keeping.data_directory import CENTER_CERTIFICATE as CENTER
+        from cress.center.keeping.file_names import CA
+        from cress.center.keeping.file_names import CENTER_CERTIFICATE as CENTER
         from cress.center.tls.authority import Authority
         from cress.center.tls.certificates import facts_of, read_certificate
 
@@ -155,7 +155,7 @@ def show_(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
 
 def _folder(data: Path | None) -> Path:
     """Return the folder of the authority. Raise InputError if there is none."""
-    from cress.center.keeping.data_directory import TLS
+    from cress.center.keeping.file_names import TLS
     from cress.center.tls.authority import Authority
     from cress.client.config import data_directory
 

@@ -17,8 +17,9 @@ STAGGER = 0.1
 # Seconds for which the new leader is searched silently, and the pause between two tries: at first, and later.
 HURRY, SOON, PAUSE = 10.0, 0.03, 0.1
 # Seconds between two checks for another center that listens for executors; only the leader does. The second number is
-# for an executor whose own center is silent.
-LOOK, SILENT = 0.2, 0.05
+# for the first seconds in which an executor's own center is silent: all executors of one whose store hangs would else
+# knock at the others as often for as long as it hangs.
+LOOK, SILENT, FIRST = 0.2, 0.05, 2.0
 
 
 class Centers:
@@ -116,13 +117,19 @@ class Centers:
     async def moved(self, is_silent: Callable[[], bool] = lambda: False) -> str:
         """Wait until another center begins to lead; return its address. ``connect`` takes that center next.
 
-        ``is_silent`` says whether the present center owes an answer; then it may have stopped, and checks are frequent.
+        ``is_silent`` says whether the present center owes an answer; then it may have stopped, and checks are frequent
+        for a while.
+
         Only the leader listens. A check costs a standby nothing, since its kernel refuses the connection. Only a center
         that has begun to listen is asked whether it leads: one that wakes from sleep still listens, but is no longer
         the leader.
         """
+        now = asyncio.get_running_loop().time
+        heard = now()
         while True:
-            await asyncio.sleep(SILENT if is_silent() else LOOK)
+            if not is_silent():
+                heard = now()
+            await asyncio.sleep(SILENT if now() - heard < FIRST else LOOK)
             others = [url for url in self._urls if self._is_another(url)]
             for url, listens in zip(others, await asyncio.gather(*map(_listens, others)), strict=True):
                 if not listens:

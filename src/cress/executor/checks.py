@@ -149,7 +149,7 @@ class Checks:
             self._stored = set()
             with contextlib.suppress(OSError):
                 names = os.listdir(self._folder)  # noqa: PTH208
-                self._stored.update(int(name) for name in names if name.isdigit())
+                self._stored.update(int(name) for name in names if name.isdecimal())
         return self._stored
 
     def _kept(self, attempt: int) -> Checking | None:

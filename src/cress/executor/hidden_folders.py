@@ -9,6 +9,7 @@ programs that ran as root since the machine started (noted in ``/run/cress/homes
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,8 @@ HOMES = Path("/run/cress/homes")
 _MARKS = ("center.json", "cress.db")
 # In the executor's folder: the folders that the operator names, for processes that the supervisor starts.
 _NAMED = "containers/hidden"
+# Errors that say that a path leads to no folder that tasks could enter.
+_NO_FOLDER = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG))
 # Folders by the names of their notes, which are checksums, so that a whole note never changes.
 _KNOWN: dict[str, str] = {}
 
@@ -50,6 +53,7 @@ def is_private(folder: Path) -> bool:
 def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the real paths of the folders that exist now, outermost ones only; ``home`` is the executor's.
 
+    Raise OSError if that cannot be found out, as without free descriptors: a folder must not be shown for that.
     Called at each start of a container, so it makes no path objects: these took 8 ms where 31 folders were noted.
     """
     own = home.absolute()
@@ -68,11 +72,18 @@ def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def _real(folder: str) -> str:
-    """Return the path of a folder without links, by the kernel, in a tenth of the time of Python; empty: it is none."""
+    """Return the path of a folder without links, by the kernel, in a tenth of the time of Python; empty: it is none.
+
+    Raise OSError if the kernel does not say what it is.
+    """
     try:
         fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (OSError, ValueError):
+    except ValueError:
         return ""
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            return ""
+        raise
     try:
         return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
     finally:
@@ -82,7 +93,8 @@ def _real(folder: str) -> str:
 def _noted() -> Iterator[str]:
     """Yield the folders noted by programs that ran as root."""
     names: list[str] = []
-    with contextlib.suppress(OSError):
+    # There is no folder of notes before the first one, and only root may read it.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         names = os.listdir(HOMES)  # noqa: PTH208
     for name in names:
         known = _KNOWN.get(name)

@@ -164,6 +164,7 @@ class Stage:
         if "file" not in self.orders.sources.schemes:
             raise Failed("paths of this node may not be used (--allow-scheme)")
         try:
+            hidden = hidden_here(Path(self.orders.home))
             with as_account(None if account is None else (account.uid, account.gid, account.groups)):
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
@@ -172,7 +173,7 @@ class Stage:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise Failed(f"{path} is not a file")
-        if any(real.is_relative_to(folder) for folder in hidden_here(Path(self.orders.home))):
+        if any(real.is_relative_to(folder) for folder in hidden):
             os.close(fd)
             raise Failed(f"{path} is hidden from the tasks of this node")
         return fd

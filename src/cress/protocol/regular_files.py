@@ -5,6 +5,7 @@ A descriptor that a shell hands over (`--token-file <(vault read …)`, `/dev/st
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -42,7 +43,10 @@ def check_regular(path: Path) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Return a descriptor of a file; it never waits. Raises OSError, and NotRegularError before anything is opened."""
+    """Return a descriptor of a file; it never waits. Raises OSError, also for a folder.
+
+    It raises NotRegularError before anything is opened.
+    """
     try:
         check_regular(path)
     except FileNotFoundError:
@@ -53,7 +57,10 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     try:
         # The path may have another file by now.
-        _check(path, os.fstat(fd))
+        status = os.fstat(fd)
+        _check(path, status)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     except OSError:
         os.close(fd)
         raise
@@ -69,19 +76,20 @@ def read_regular(path: Path, most: int = -1) -> bytes:
 def not_regular(folder: Path, inner: Sequence[str] = ()) -> Iterator[NotRegularError]:
     """Yield an error for each pipe, device and socket in a folder, and for all below its folders ``inner``.
 
-    Sockets whose names end with ``.sock`` are left out.
+    Sockets whose names end with ``.sock`` are left out. The folders may be links.
     """
-    for parent, folders, names in os.walk(folder):
-        if Path(parent) == folder:
-            folders[:] = [name for name in folders if name in inner]
-        for name in names:
-            path = Path(parent, name)
-            try:
-                kind = kind_of(path.stat().st_mode)
-            except OSError:
-                continue
-            if kind and not (kind == "a socket" and path.suffix == ".sock"):
-                yield NotRegularError(path, kind)
+    paths: list[Path] = []
+    with contextlib.suppress(OSError):
+        paths += folder.iterdir()
+    for place in inner:
+        paths += (Path(parent, name) for parent, _, names in os.walk(folder / place) for name in names)
+    for path in paths:
+        try:
+            kind = kind_of(path.stat().st_mode)
+        except OSError:
+            continue
+        if kind and not (kind == "a socket" and path.suffix == ".sock"):
+            yield NotRegularError(path, kind)
 
 
 def _is_handed_over(path: Path) -> bool:

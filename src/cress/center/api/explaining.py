@@ -27,7 +27,7 @@ from cress.center.views.members import attempts_of
 from cress.lifecycle.explaining import waiting_job
 from cress.lifecycle.jobs.reasons import Told
 from cress.lifecycle.tables.family_rows import Family
-from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
 from cress.model.explanation import NodeScore
 from cress.model.job import JobType
@@ -78,15 +78,21 @@ async def _with_tasks(
     kind = job.job.type.value if isinstance(job, (LiveJob, Family)) else job.type
     if kind in _WITHOUT_TASKS and not isinstance(job, LiveJob):
         return view
-    running = [attempt for attempt in attempts_of(committer, job, None) if not attempt.halted]
+    running = _running(committer, job)
     chosen, best = "", tuple[NodeScore, ...]()
     if running:
         chosen = why_chosen(running[0].chosen, running[0].kept)
         best = await explainer.placed(running[0].id)
     ended = await ended_views(committer, job)
+    # Once more, since an attempt may have ended meanwhile, and starts no longer.
+    waits = starting(committer, _running(committer, job))
     return msgspec.structs.replace(
-        view, chosen=chosen, best=best, ended=ended, late=late_by(committer, job), starting=starting(committer, running)
+        view, chosen=chosen, best=best, ended=ended, late=late_by(committer, job), starting=waits
     )
+
+
+def _running(committer: Committer, job: AnyJob) -> list[LiveAttempt]:
+    return [attempt for attempt in attempts_of(committer, job, None) if not attempt.halted]
 
 
 @router.answers(cluster_calls.EXPLAIN_GROUP)

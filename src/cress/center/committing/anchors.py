@@ -11,7 +11,7 @@ import msgspec
 from cress.center.committing.committer import Committer, NotStored
 from cress.center.keeping.anchor_notes import AUDIT, TLS_FILES, audit_mark_of, note_at, tls_mark_of
 from cress.center.keeping.audit import Audit, AuditMark
-from cress.center.keeping.data_directory import TLS
+from cress.center.keeping.file_names import TLS
 from cress.center.keeping.tls_mark import seen_now
 from cress.store.base import Batch, StoreError
 

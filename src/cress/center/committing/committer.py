@@ -16,10 +16,10 @@ from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.work_counts import WorkCounter
 from cress.center.connections.connection_table import Connections
 from cress.center.connections.start_materials import StartMaterials
-from cress.center.keeping.data_directory import STORE
 from cress.center.keeping.event_feed import EventFeed
 from cress.center.keeping.event_log import EVENTS, EventLog
 from cress.center.keeping.event_log_check import check_witness, damaged_files
+from cress.center.keeping.file_names import STORE
 from cress.center.keeping.finished_work import Finished
 from cress.center.keeping.history_reader import HistoryReader
 from cress.center.keeping.loss_proof import keep_proof, loss_told, ways_out

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cress.center.committing.committer import Committer
 from cress.model.times import SECOND
+from cress.protocol.regular_files import read_regular
 from cress.shell.center.past_use import GROUP, TASKS, USE, PastUse
 
 FILE = "use.curves"
@@ -77,7 +78,7 @@ class UseCurves:
 
 def _read(path: Path) -> PastUse:
     try:
-        return PastUse.decoded(path.read_bytes())
+        return PastUse.decoded(read_regular(path))
     except FileNotFoundError:
         return PastUse()
     except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from cress.protocol.access_views import AuditEntry
+from cress.protocol.regular_files import open_regular, read_regular
 
 FOLDER, CURRENT = "audit", "audit.jsonl"
 # What is between the digested part of a line and its digest.
@@ -78,7 +79,7 @@ class Audit:
         if last is None:
             return self._known()
         # A full file was synced before it got its number.
-        with contextlib.suppress(FileNotFoundError), (self.folder / CURRENT).open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), os.fdopen(open_regular(self.folder / CURRENT), "rb") as file:
             os.fsync(file.fileno())
         return last
 
@@ -182,7 +183,7 @@ def last_line(folder: Path) -> ChainedLine:
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return
     yield from reversed(data.splitlines())

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from cress.center.keeping.audit import BEFORE_DIGEST, CURRENT, AuditMark, ChainedLine, digest_of, files, last_line
+from cress.protocol.regular_files import read_regular
 from cress.store.base import StoreError
 
 _decode = msgspec.json.Decoder(ChainedLine).decode
@@ -29,7 +30,7 @@ def check_audit(folder: Path, mark: AuditMark) -> list[str]:
             found.append(f"{path} is a directory, not a file of the audit log; move it away, and put the file back")
             continue
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error.strerror}") from None
         wrong = list(filter(None, (chain.take(number, line) for number, line in enumerate(data.splitlines(), 1))))

@@ -12,18 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from cress.center.keeping.file_names import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, LOCK
+from cress.center.keeping.files_table import irregular
 from cress.model.errors import InputError
-from cress.protocol.regular_files import NotRegularError, not_regular
-from cress.store.opening import SQLITE
-
-LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
-# Unix sockets of the center, for clients and for executors of this machine.
-API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
-
-# Certificates made by `cress tls init`.
-TLS, CENTER_CERTIFICATE, CA = "tls", "center.pem", "ca.pem"
-# Folders whose files the center reads when it starts. In others there may be anything: the files of tasks, say.
-READ_AT_START = ("audit", "events", TLS)
+from cress.protocol.regular_files import NotRegularError
 
 
 class ListenAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +117,7 @@ class DataDirectory:
 
     def _check_places(self) -> None:
         """Raise OSError for what would hold up the center or a file that it makes, before anything is begun."""
-        for error in not_regular(self.path, READ_AT_START):
+        for error in irregular(self.path):
             raise error
         for place in (self.path / ADDRESS, self._hidden, self.path / API_SOCKET, self.path / EXECUTOR_SOCKET):
             if place.is_dir():

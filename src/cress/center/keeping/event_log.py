@@ -21,6 +21,7 @@ from cress.formats.framed import FramedFile
 from cress.lifecycle.record import MAJOR
 from cress.model.times import DAY
 from cress.past.event_file import EVENTS, FORMAT, SUFFIX, EventFile, Header, files, read, up_to_damage
+from cress.protocol.regular_files import open_regular
 
 __all__ = ["EVENTS", "FORMAT", "SUFFIX", "EventFile", "EventLog", "Header", "files", "prune", "read"]
 
@@ -280,7 +281,7 @@ class EventLog:
         self._other_release = False
         if not known:
             return None
-        with known[-1].open("rb") as file:
+        with os.fdopen(open_regular(known[-1]), "rb") as file:
             beginning = FORMAT.beginning(file)
             whole = up_to_damage(file, beginning)
             first = next(whole, None)

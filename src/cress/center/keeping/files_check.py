@@ -1,4 +1,4 @@
-"""A table of everything that may lie in a center's data directory, and checks of what it contains.
+"""Checks of what lies in a center's data directory, by the table of ``files_table.py``.
 
 The store, the event log, the history, the token, the audit log and certificates have checks of their own. All other
 files are made again when they are missing; only a folder in their place, or a file in that of a folder, does harm.
@@ -6,8 +6,6 @@ files are made again when they are missing; only a folder in their place, or a f
 
 from __future__ import annotations
 
-import re
-from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,55 +14,11 @@ from cress.center.keeping.anchor_notes import TLS_FILES, audit_mark_of, note_at,
 from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit import AuditMark
 from cress.center.keeping.audit_check import check_audit, is_of_audit
-from cress.center.keeping.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, LOCK, STORE, TLS
-from cress.center.keeping.event_log import EVENTS
-from cress.center.keeping.history_reader import FILE as HISTORY
-from cress.center.keeping.loss_proof import FILE as LOSS
-from cress.center.keeping.notified_position import FILE as NOTIFIED
-from cress.center.keeping.owner_token import TOKEN_FILE
-from cress.center.keeping.quarantine import QUARANTINE
-from cress.center.keeping.snapshots import FILE as SNAPSHOT
+from cress.center.keeping.file_names import TLS
+from cress.center.keeping.files_table import FileKind, row_of
 from cress.center.keeping.uploads import FOLDER as UPLOADS
 from cress.center.keeping.uploads import check_uploads
 from cress.store.base import Saved
-from cress.store.history_mark import FILE as HISTORY_MARK
-from cress.store.opening import REPLICA
-
-EXECUTORS = "executors"
-
-
-class FileKind(Enum):
-    """The kind of what lies at a place of the data directory."""
-
-    FILE = auto()  # made again if it is missing
-    FOLDER = auto()
-    CHECKED = auto()  # a check of its own covers it
-
-
-class FileRow(NamedTuple):
-    """The names of files, as a pattern, and their kind."""
-
-    pattern: str
-    kind: FileKind
-
-
-_TABLE = (
-    *(
-        FileRow(re.escape(name), FileKind.FILE)
-        for name in (LOCK, ADDRESS, f".{ADDRESS}.new", API_SOCKET, EXECUTOR_SOCKET)
-    ),
-    *(FileRow(re.escape(name), FileKind.FILE) for name in (SNAPSHOT, LOSS, f".{LOSS}.new", f"{HISTORY_MARK}.new")),
-    FileRow(rf"{re.escape(NOTIFIED)}|\.{re.escape(NOTIFIED)}\.new", FileKind.FILE),
-    FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})\.(mark\.new|restored.*)", FileKind.FILE),
-    FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})(-wal|-shm|\.mark|\.commits)?", FileKind.CHECKED),
-    FileRow(rf"{re.escape(HISTORY)}(-wal|-shm)?|{re.escape(HISTORY_MARK)}", FileKind.CHECKED),
-    FileRow(rf"{TOKEN_FILE}|{AUDIT}|{TLS}", FileKind.CHECKED),
-    FileRow(rf"\.{TOKEN_FILE}\.\d+", FileKind.FILE),
-    # Those of the portal, which ``cress up`` starts.
-    FileRow(r"portal\.(json|port|new)|\.portal\.(json|port)\.\d+", FileKind.FILE),
-    FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}|{UPLOADS}", FileKind.FOLDER),
-    FileRow(r"(replaced|moved)-\d+", FileKind.FOLDER),
-)
 
 
 class FilesReport(NamedTuple):
@@ -82,7 +36,7 @@ def check_files(data: Path, saved: Saved, *, shared: bool) -> FilesReport:
     problems: list[str] = []
     others: list[str] = []
     for path in sorted(data.iterdir()) if data.is_dir() else ():
-        row = next((row for row in _TABLE if re.fullmatch(row.pattern, path.name)), None)
+        row = row_of(path.name)
         if row is None:
             others.append(path.name)
         elif row.kind is FileKind.FILE and path.is_dir():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from cress.protocol.regular_files import read_regular
 from cress.shell.center.witness import Lineage, LogPosition
 from cress.store.base import Damaged
 
@@ -60,7 +61,7 @@ def loss_in(folder: Path, lineage: Lineage | None, number: int) -> tuple[str, Lo
     if lineage is None:
         return None
     try:
-        proof = msgspec.json.decode((folder / FILE).read_bytes(), type=_Proof)
+        proof = msgspec.json.decode(read_regular(folder / FILE), type=_Proof)
     except (OSError, msgspec.MsgspecError):
         return None
     position = lineage.lacks(proof.witness, number)

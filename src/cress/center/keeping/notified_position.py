@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from cress.protocol.regular_files import read_regular
+
 FILE = "notified.position"
 
 
 def read_position(folder: Path, newest: int) -> int:
     """Return the number; ``newest`` if none can be read."""
     with contextlib.suppress(OSError, ValueError):
-        return int((folder / FILE).read_text("ascii"))
+        return int(read_regular(folder / FILE).decode("ascii"))
     return newest
 
 

@@ -89,11 +89,10 @@ def read_token(path: Path, remedy: str = "move it away, and the next start makes
     """
     try:
         handle = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except IsADirectoryError:
+        raise InputError("there is a directory in the place of the token", hint=remedy, file=str(path)) from None
     except OSError as error:
         raise InputError(f"the token cannot be read: {error.strerror}", file=str(path)) from None
-    if stat.S_ISDIR(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise InputError("there is a directory in the place of the token", hint=remedy, file=str(path))
     with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
         mode = os.fstat(file.fileno()).st_mode
         if stat.S_IMODE(mode) & 0o077:

@@ -14,10 +14,12 @@ from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
 from cress.center.keeping.anchor_notes import note_at
 from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit_check import accepted, check_audit
-from cress.center.keeping.data_directory import READ_AT_START, STORE, DataDirectory
+from cress.center.keeping.data_directory import DataDirectory
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record, missing_records
+from cress.center.keeping.file_names import STORE
 from cress.center.keeping.files_check import audit_mark, check_files
+from cress.center.keeping.files_table import irregular
 from cress.center.keeping.history_reader import FILE as HISTORY
 from cress.center.keeping.loss_proof import forget_proof, loss_in, loss_told, ways_out
 from cress.center.keeping.owner_token import (
@@ -37,7 +39,6 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Dag
 from cress.model.run import Run
-from cress.protocol.regular_files import not_regular
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
 from cress.shell.center.witness import KEY, Lineage, LogPosition
@@ -125,7 +126,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
     store.
     """
     events, home = path.parent / EVENTS, data or path.parent
-    for error in not_regular(home, READ_AT_START):
+    for error in irregular(home):
         # To read further could take for ever.
         raise StoreError(f"{error.filename}: {error.strerror}; move it away, and check again")
     found = StoreReport(size=path.stat().st_size if path.is_file() else 0)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cress.center.keeping.data_directory import STORE, DataDirectory
+from cress.center.keeping.data_directory import DataDirectory
+from cress.center.keeping.file_names import STORE
 from cress.model.errors import InputError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file, copy_to_file

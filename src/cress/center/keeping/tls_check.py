@@ -10,9 +10,10 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE
+from cress.center.keeping.file_names import CA, CENTER_CERTIFICATE
 from cress.center.keeping.tls_mark import CA_KEY, NODES, REVOKED, TlsMark, read_revoked
 from cress.model.errors import InputError
+from cress.protocol.regular_files import read_regular
 
 BACK = "bring it back from a backup"
 
@@ -53,7 +54,7 @@ def _issued(path: Path, authority: x509.Certificate | None) -> x509.Certificate:
     if not path.exists():
         raise InputError("the certificate is missing", hint=BACK, file=str(path))
     try:
-        found = x509.load_pem_x509_certificates(path.read_bytes())[0]
+        found = x509.load_pem_x509_certificates(read_regular(path))[0]
     except OSError as error:
         raise InputError(f"the certificate cannot be read: {error.strerror}", hint=BACK, file=str(path)) from None
     except ValueError:
@@ -71,7 +72,7 @@ def _check_key(path: Path, authority: x509.Certificate) -> None:
     if not path.exists():
         return
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), None)
+        key = serialization.load_pem_private_key(read_regular(path), None)
     except OSError as error:
         raise InputError(f"the key cannot be read: {error.strerror}", hint=BACK, file=str(path)) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):

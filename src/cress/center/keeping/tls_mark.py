@@ -10,9 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from cress.center.keeping.data_directory import CA
+from cress.center.keeping.file_names import CA
 from cress.model.errors import InputError
 from cress.protocol.private_files import write_private
+from cress.protocol.regular_files import read_regular
 
 CA_KEY, NODES, REVOKED = "ca.key", "nodes", "revoked.json"
 # The entry with the checksum of the others: older releases take it for a node, and no node has this name.
@@ -53,7 +54,7 @@ def seen_now(folder: Path) -> TlsMark:
 def read_revoked(path: Path) -> dict[str, float]:
     """Return, by node, the second up to which its certificates are revoked. Raises InputError."""
     try:
-        revoked = msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+        revoked = msgspec.json.decode(read_regular(path), type=dict[str, float])
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from cress.center.committing.committer import Committer
-from cress.center.keeping.data_directory import CA, TLS
+from cress.center.keeping.file_names import CA, TLS
 from cress.center.leader.mover import weight_of
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.deadlines import met

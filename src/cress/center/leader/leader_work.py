@@ -16,7 +16,8 @@ from cress.center.executors.listener import Listener
 from cress.center.files.group_file import GroupFile
 from cress.center.files.licence_file import set_licences
 from cress.center.files.topology import Topology
-from cress.center.keeping.data_directory import EXECUTOR_SOCKET, DataDirectory
+from cress.center.keeping.data_directory import DataDirectory
+from cress.center.keeping.file_names import EXECUTOR_SOCKET
 from cress.center.leader.foretelling import Foreteller
 from cress.center.leader.mover import Mover
 from cress.center.leader.past_runs import learn_past_runs

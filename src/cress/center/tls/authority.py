@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE
+from cress.center.keeping.file_names import CA, CENTER_CERTIFICATE
 from cress.center.keeping.tls_mark import CA_KEY, NODES, REVOKED, read_revoked, write_revoked
 from cress.center.tls.certificates import SKEW, Certificate, facts_of, read_certificate
 from cress.center.tls.node_names import node_address

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography import x509
 
-from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE, TLS
+from cress.center.keeping.file_names import CA, CENTER_CERTIFICATE, TLS
 from cress.center.keeping.tls_mark import CA_KEY, REVOKED, read_revoked
 from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate

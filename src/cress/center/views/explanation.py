@@ -43,7 +43,10 @@ def late_by(committer: Committer, job: AnyJob) -> str:
 
 
 def starting(committer: Committer, running: Sequence[LiveAttempt]) -> str:
-    """Return what the node does for the oldest task whose program has not begun; empty if all have begun."""
+    """Return what is known of the oldest task whose program has not begun; empty if all have begun.
+
+    The node tells of nothing before the program begins, or the attempt ends.
+    """
     waiting = [attempt for attempt in running if not attempt.started]
     if not waiting:
         return ""
@@ -53,10 +56,10 @@ def starting(committer: Committer, running: Sequence[LiveAttempt]) -> str:
     since = lasting(committer.clock.utc() - first.placed)
     if node is None or not node.connected:
         doing = f"the executor of {first.node} is not connected"
-    elif fetched:
-        doing = f"{first.node} has been fetching {' and '.join(fetched)} for {since}"
     else:
         doing = f"{first.node} was told to start {'it' if len(waiting) == 1 else 'one of them'} {since} ago"
+        if fetched:
+            doing += f", and first fetches {' and '.join(fetched)}"
     of = f"{len(waiting):,} of {len(running):,} programs have" if len(running) > 1 else "its program has"
     return f"{of} not begun: {doing}"
 

@@ -489,8 +489,9 @@ class Agent:
         if registered:
             self._retry = self._retry_first
         # Spread out, so that not all executors reach a restarted center at the same moment. Where another center may
-        # lead already, only sessions that end as soon as they begin are spread.
+        # lead already, the fixed half of the pause is only for sessions that end as soon as they begin.
+        half, spread = self._retry // 2, int(self._retry * self._chance() / 2)
         begin = self._since if registered and self._several else self.now
-        self._due = {"retry": max(self.now, begin + int(self._retry * (0.5 + self._chance() / 2)))}
+        self._due = {"retry": max(self.now, begin + half) + spread}
         self._retry = min(2 * self._retry, self._retry_most)
         return [*([Say("the connection is gone; trying again")] if registered else []), CloseBoth()]
