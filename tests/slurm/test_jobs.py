@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
+from cress.cli.slurm.rows import JobRow
 from cress.client import JobView, TaskCounts
 from cress.client.submitted_script import path_of, script_of
 from cress.model.errors import InputError
@@ -190,3 +192,19 @@ HEAD = translated("").job["command"][:3]  # type: ignore[index]
 def test_any_command_may_look_like_that_of_a_script(command: list[str], script: str, output: str) -> None:
     view = submitted(command)
     assert (script_of(view), path_of(view, "output", "", 7, "n1")) == (script, output)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("after", "waiting for job 5 (first)", "Dependency"),
+        ("after_tasks", "waiting for the same tasks of job 5", "Dependency"),
+        ("after", "waiting for time 2026-12-01 18:00", "BeginTime"),
+        # Job 5 has ended.
+        ("no_room", "no node has room", "Resources"),
+        ("behind", "job 6 is ahead", "Priority"),
+    ],
+)
+def test_the_reason_is_a_dependency_only_while_another_job_is_waited_for(kind: str, text: str, reason: str) -> None:
+    view = msgspec.structs.replace(submitted(["true"]), after={"5": "ok"}, reason=text, reason_kind=kind)
+    assert JobRow(view).reason == reason
