@@ -260,7 +260,7 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         page.locator("h1").click()
         page.evaluate("refresh()")
         assert page.get_by_label("Reason").input_value() == "a new disk"
-        page.get_by_role("button", name="Look what it would do").click()
+        page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("region", name="If n1 were drained")).to_contain_text(
             "No running task would be stopped"
         )
