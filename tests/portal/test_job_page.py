@@ -184,7 +184,10 @@ def test_failed_steps_of_a_large_dag_are_drawn_and_found() -> None:
     assert states_of_steps(dag) == [("", 142), ("failed", 1), ("running", 1), ("succeeded", 60), ("waiting", 80)]
     assert [step.name for step, _ in steps_of(dag, "failed")] == ["s61"]
     # The steps of a small one are seen at once.
-    assert states_of_steps(job(7, type="dag", dag=DagView(steps=steps[:3]))) == []
+    small = job(7, type="dag", dag=DagView(steps=steps[:3]))
+    assert states_of_steps(small) == []
+    # Whoever looks at some of them finds back to all.
+    assert states_of_steps(small, "failed") == [("", 3), ("failed", 0), ("succeeded", 3)]
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------
