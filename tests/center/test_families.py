@@ -307,3 +307,47 @@ def test_the_schema_is_the_one_of_job_files(tmp_path: Path) -> None:
         assert not validator.is_valid({**WEB, "when": "@daily"})
 
     inside(tmp_path, story)
+
+
+def test_the_job_file_is_the_job_as_submitted_or_last_changed(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        async def file(number: int, status: int = 200) -> Any:
+            answer = await center.get(f"/v1/jobs/{number}/file", status)
+            return answer["job"] if status == 200 else answer["message"]
+
+        await center.join()
+        await center.call("PUT", "/v1/groups", {"text": "Name: a\nResourceQuota: 8\n\nName: b\nResourceQuota: 8\n"})
+        await apply(center, {**WEB, "group": "a"}, NIGHTLY)
+        assert await file(1) == {**WEB, "group": "a"}
+        # Members share the submission of their family.
+        await center.call("POST", "/v1/jobs/2/trigger", {}, 201)
+        run, task = (await members(center, 2))[0], (await members(center, 1))[0]
+        for number, family in ((run, 2), (task, 1)):
+            assert f"is a part of job {family} and has no job file" in await file(number, 409)
+        await center.call("POST", "/v1/leases", {"workload": "dask", "resource": "<1, 1G>"}, 201)
+        lease = (await center.get("/v1/jobs?limit=1"))["jobs"][0]["id"]
+        assert "is a request of leases and has no job file" in await file(lease, 409)
+        # A scale and new groups make no new run.
+        await center.call("POST", "/v1/jobs/1/scale", {"tasks": 5})
+        assert await apply(center, await file(1)) == [(1, "web", "unchanged", "")]
+        array = await center.submit(TASKS="100%10", group="a", resource="<1, 1G>")
+        await center.call("POST", "/v1/jobs/update", {"jobs": [array], "values": {"max_running": 20}})
+        groups = {"text": "Name: b\nResourceQuota: 8\n", "moves": {"a": "b"}}
+        await center.call("PUT", "/v1/groups", groups)
+        assert await file(1) == {**WEB, "group": "b", "tasks": 5}
+        again = await file(array)
+        assert (again["TASKS"], again["max_running"], again["group"]) == ("100", 20, "b")
+        await center.call("POST", f"/v1/jobs/{array}/cancel", {})
+        await _is_ended(center, array)
+        assert await file(array) == again
+        retried = (await center.call("POST", f"/v1/jobs/{array}/retry", {}, 201))["jobs"][0]["id"]
+        assert await file(retried) == again
+        await center.call("POST", "/v1/jobs/1/scale", {"tasks": 0})
+        assert (await file(1))["tasks"] == 2
+
+    inside(tmp_path, story)
+
+
+async def _is_ended(center: Inside, job: int) -> None:
+    await center.end(job)
+    assert (await center.get(f"/v1/jobs/{job}"))["ended"]

@@ -43,3 +43,4 @@ def test_an_unknown_start_says_why_it_is_not_known() -> None:
     )
     assert explain.when(ExpectedStartView(), NOW, 0, "held") == "not known: it is held"
     assert explain.when(ExpectedStartView(), NOW, 0, "unsatisfied") == "not known: no node satisfies its constraints"
+    assert explain.when(ExpectedStartView(), NOW, 0, "after_tasks").endswith("it first waits for what the reason names")

@@ -20,7 +20,7 @@ command:
   - sh
   - -c
   - |
-    printf "\033[1;31mred\033[0m plain\n10 %%\r20 %%\r\nlast 1"
+    printf "\033]0;title\n\033[1;31;4:0;38:2::1:2:3mred\033[0m plain\n\033[32m10 %%\r20 %%\033[0m\r\nlast 1"
     sleep 1
     printf "\rlast 2\n"
     i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done
@@ -72,6 +72,7 @@ def test_a_job_is_submitted_watched_and_cancelled(browser: Browser, portal: Port
         expect(page.locator("#log")).to_contain_text("step 3")
         # Colours are shown, and progress that is written over itself is told once.
         expect(page.locator("#log .ink1.bold")).to_have_text("red")
+        expect(page.locator("#log .ink2")).to_have_text("20 %")
         expect(page.locator("#log")).to_contain_text("red plain\n20 %\nlast 2\nstep 1\n", use_inner_text=True)
         page.get_by_role("link", name="looper").click()
         page.get_by_role("button", name="Cancel job").click()
@@ -260,7 +261,7 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         page.locator("h1").click()
         page.evaluate("refresh()")
         assert page.get_by_label("Reason").input_value() == "a new disk"
-        page.get_by_role("button", name="Look what it would do").click()
+        page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("region", name="If n1 were drained")).to_contain_text(
             "No running task would be stopped"
         )

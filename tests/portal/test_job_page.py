@@ -172,17 +172,22 @@ def test_failed_steps_of_a_large_dag_are_drawn_and_found() -> None:
     class Center:
         async def ask(self, call: Any) -> JobsPage:
             asked.append(call.query["limit"])
-            return JobsPage(jobs=tuple(job(step.id, state=step.state) for step in reversed(steps)))
+            started = {"succeeded": 5.0, "failed": 5.0}
+            members = [job(step.id, state=step.state, started=started.get(step.state)) for step in reversed(steps)]
+            return JobsPage(jobs=tuple(members))
 
     async def drawn() -> list[int]:
         return [member.id for member in await members_of(Viewer(cast("Any", Center())), dag)]
 
-    assert asyncio.run(drawn()) == [61, 142, *range(141, 103, -1)]
+    assert asyncio.run(drawn()) == [61, 142, *range(60, 22, -1)]
     assert asked == [142]
     assert states_of_steps(dag) == [("", 142), ("failed", 1), ("running", 1), ("succeeded", 60), ("waiting", 80)]
     assert [step.name for step, _ in steps_of(dag, "failed")] == ["s61"]
     # The steps of a small one are seen at once.
-    assert states_of_steps(job(7, type="dag", dag=DagView(steps=steps[:3]))) == []
+    small = job(7, type="dag", dag=DagView(steps=steps[:3]))
+    assert states_of_steps(small) == []
+    # Whoever looks at some of them finds back to all.
+    assert states_of_steps(small, "failed") == [("", 3), ("failed", 0), ("succeeded", 3)]
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------

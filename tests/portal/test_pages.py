@@ -230,10 +230,10 @@ def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, po
         page.goto(f"{portal.url}/groups/news")
         expect(page.get_by_label("ResourceQuota")).to_have_value("much")
         expect(page.locator(".draft")).to_contain_text("it was not made")
-        page.get_by_role("button", name="Look what it would do").click()
+        page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("alert")).to_contain_text("much")
         page.get_by_label("ResourceQuota").fill("1")
-        page.get_by_role("button", name="Look what it would do").click()
+        page.get_by_role("button", name="Preview").click()
         preview = page.get_by_role("region", name="This change is not made yet")
         expect(preview).to_contain_text("ResourceQuota: 2 -> 1")
         expect(preview).to_contain_text("mean wait")
@@ -241,6 +241,21 @@ def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, po
         page.get_by_role("button", name="Make this change").click()
         expect(page.locator(".told")).to_contain_text("1 change made to group news")
         assert keywords_of(client.groups().text, "news")["ResourceQuota"] == "1"
+        expect(page.get_by_label("ResourceQuota")).to_have_value("1")
+        expect(page.locator(".draft")).to_be_hidden()
+        # The message of another form forgets nothing.
+        page.get_by_label("ResourceQuota").fill("7")
+        for button in ("Cordon", "Uncordon"):
+            page.goto(f"{portal.url}/nodes/n1")
+            page.get_by_role("button", name=button, exact=True).click()
+            expect(page.locator(".told")).to_be_visible()
+        page.goto(f"{portal.url}/groups/news")
+        expect(page.get_by_label("ResourceQuota")).to_have_value("7")
+        # A value that an address proposes stands; a preview that is left as it was leaves nothing behind.
+        page.goto(f"{portal.url}/groups/news?ResourceQuota=3#edit")
+        expect(page.get_by_label("ResourceQuota")).to_have_value("3")
+        page.get_by_role("button", name="Preview").click()
+        page.get_by_role("link", name="Leave it as it was").click()
         expect(page.get_by_label("ResourceQuota")).to_have_value("1")
         expect(page.locator(".draft")).to_be_hidden()
 

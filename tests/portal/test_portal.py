@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import stat
+from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ from cress.portal.pages.terminal import check_room
 from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
 from cress.portal.settings import PortalSettings
 from cress.portal.texts import MOST_OF_TEXT, cut, moment, some, thousandths, tone, variables
-from cress.portal.web import environment
+from cress.portal.web import HERE, environment
 from cress.protocol.job_views import JobView, TaskCounts
 from tests import waiting
 from tests.portal.running import Portal, csrf_of
@@ -371,6 +372,36 @@ def test_characters_that_turn_text_around_are_written_out() -> None:
     template = environment().from_string("{{ text }} {{ text|e }} <b>{{ number }}</b>")
     shown = template.render(text="rm \u202egnp.x & \u05d0", number=3)
     assert shown == "rm \\u202egnp.x &amp; \u05d0 rm \\u202egnp.x &amp; \u05d0 <b>3</b>"
+
+
+class Fields(HTMLParser):
+    """The values and texts of a page as a browser reads them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str | None] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name == "value"]
+
+    def handle_data(self, data: str) -> None:
+        self.found.append(data)
+
+
+def test_a_form_sends_what_it_was_given_back() -> None:
+    text = 'echo "\u202e" & \\u202e </textarea>'
+    parts = environment().from_string(
+        "{% from 'parts.html' import post %}{{ post('/x', 1, '', fields=[('command', text)]) }}"
+        "<textarea>{{ text|sent }}</textarea>"
+    )
+    found = Fields(parts.render(text=text)).found
+    assert found.count(text) == 2
+    # Every template takes this way.
+    for name in environment().list_templates():
+        page = (HERE / "templates" / name).read_text(encoding="utf-8")
+        fields = re.findall(r' value="{{ (.*?) }}|<textarea[^>]*>{{ (.*?) }}', page)
+        assert [field for field in fields if not "".join(field).endswith("|sent")] == [], name
 
 
 def test_a_long_environment_is_cut() -> None:

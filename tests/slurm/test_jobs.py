@@ -1,12 +1,18 @@
 """Options of Slurm as jobs of Cress: stories, each with the options and the keys of the job."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
+from cress.cli.slurm.batch import check_counterparts
+from cress.cli.slurm.rows import JobRow
 from cress.client import JobView, TaskCounts
 from cress.client.submitted_script import path_of, script_of
 from cress.model.errors import InputError
+from cress.slurm.arrays import parse_array
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import Surroundings, Translated, batch_job, job_name, read_request
 from cress.slurm.option_table import SBATCH
@@ -190,3 +196,42 @@ HEAD = translated("").job["command"][:3]  # type: ignore[index]
 def test_any_command_may_look_like_that_of_a_script(command: list[str], script: str, output: str) -> None:
     view = submitted(command)
     assert (script_of(view), path_of(view, "output", "", 7, "n1")) == (script, output)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("after", "waiting for job 5 (first)", "Dependency"),
+        ("after_tasks", "waiting for the same tasks of job 5", "Dependency"),
+        ("after", "waiting for time 2026-12-01 18:00", "BeginTime"),
+        # Job 5 has ended.
+        ("no_room", "no node has room", "Resources"),
+        ("behind", "job 6 is ahead", "Priority"),
+    ],
+)
+def test_the_reason_is_a_dependency_only_while_another_job_is_waited_for(kind: str, text: str, reason: str) -> None:
+    view = msgspec.structs.replace(submitted(["true"]), after={"5": "ok"}, reason=text, reason_kind=kind)
+    assert JobRow(view).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "what"),
+    [
+        ("0-9", "3", "the elements 3 are not the first ones of job 12, 0-9"),
+        ("0-98:2", "1-99:2", "the elements 1,3,5,7,9,… are not the first ones of job 12, 0,2,4,6,8,…"),
+    ],
+)
+def test_a_refused_array_is_told_the_rule_and_not_to_take_other_samples(first: str, then: str, what: str) -> None:
+    def variables(elements: str) -> dict[str, str]:
+        return {"SLURM_CRESS_ARRAY": elements}
+
+    waited = msgspec.structs.replace(submitted(["true"]), environment=variables(first))
+    client = cast("Any", SimpleNamespace(job=lambda _: waited))
+    tasks = len(parse_array(then).elements)
+    job = {"tasks": tasks, "environment": variables(then), "after": {"12": "tasks"}}
+    with pytest.raises(InputError) as error:
+        check_counterparts(client, job)
+    assert (error.value.what, error.value.hint) == (
+        what,
+        "--array with the elements of job 12 from its first one on, without gaps",
+    )

@@ -110,6 +110,7 @@ class NodeExplanation(msgspec.Struct, frozen=True):
 # Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
 _UNKNOWN = {
     "after": "it first waits for what the reason names",
+    "after_tasks": "it first waits for what the reason names",
     "uses": "it first waits for what the reason names",
     "held": "it is held",
     "unsatisfied": "no node satisfies its constraints",

@@ -118,7 +118,11 @@ async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:
     steps = () if job.dag is None else job.dag.steps
     asked = JobsQuery(limit=min(MOST_JOBS, max(MEMBERS, len(steps))), family=job.id)
     found = (await viewer.ask(calls.jobs(asked))).jobs
-    return found if job.dag is None else tuple(sorted(found, key=_urgent)[:DRAWN])
+    if job.dag is None:
+        return found
+    # A step that never started has no attempt to draw.
+    begun = (member for member in found if member.started is not None or tone(member.state) == "run")
+    return tuple(sorted(begun, key=_urgent)[:DRAWN])
 
 
 def _urgent(member: JobView) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from cress.model.explanation import why_unknown
 from cress.model.units import rounded_duration
@@ -100,6 +100,14 @@ def thousandths(amount: int) -> str:
     return f"{amount / 10:.1f}".removesuffix(".0") + " %"
 
 
+def sent(value: object) -> Markup:
+    """Return the value of a field of a form, which the browser sends back: every character as it is.
+
+    Those that ``plain_order`` writes out are character references, which it does not see and the browser reads.
+    """
+    return Markup(TURNS.sub(lambda found: f"&#{ord(found[0])};", escape(value)))  # noqa: S704 – escaped
+
+
 def plain_order(value: object) -> object:
     """Return a value as it is shown: characters that turn the direction of the text around them are written out.
 
@@ -153,6 +161,7 @@ FILTERS = {
     "bytes": size,
     "thousandths": thousandths,
     "some": some,
+    "sent": sent,
     "segment": segment,
     "command": shlex.join,
     "variables": variables,

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from cress.center.api.bodies import MOST_ID_BYTES, read, reply
 from cress.center.api.cancel import all_jobs
 from cress.center.api.context import committer_of, own_job, user_of
+from cress.center.api.job_files import entry_of
 from cress.center.api.jobs import digest_of, key_of, submit_all, submitted
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
@@ -118,7 +119,7 @@ def _entry_of(committer: Committer, found: AnyJob) -> dict[str, Any]:
             raise NotAccepted(what, hint=f"`cress resume {found.family}` repeats steps of a dag")
         hint = "`cress submit` its file"
         raise NotAccepted(f"the submission of job {number} is not known", hint=hint)
-    entry = msgspec.json.decode(run.source, type=dict[str, Any])
+    entry = entry_of(found, run)
     # The run of a cron job becomes a job of its own.
     batch = {plain(key.name) for key in TABLE if JobType.BATCH in key.types} | {plain(alias) for alias in ALIASES}
     dropped = {plain(name) for name in ("type", "after", "hold")}
@@ -223,6 +224,8 @@ def _run_with(run: Run, given: Run, job: Job, values: Mapping[str, Any]) -> Run:
         names = {plain(name) for name in values} | {plain(alias) for alias, key in ALIASES.items() if key in values}
         source = {name: value for name, value in source.items() if plain(name) not in names}
         source |= {key: value for key, value in values.items() if value is not None}
+        if "max_running" in values:
+            source = {name: _unbound(value) if plain(name) == "tasks" else value for name, value in source.items()}
     fields: dict[str, Any] = {"source": msgspec.json.encode(source).decode() if source else ""}
     for key in values:
         if key == "resource":
@@ -232,6 +235,11 @@ def _run_with(run: Run, given: Run, job: Job, values: Mapping[str, Any]) -> Run:
         elif CHANGEABLE[key].in_run:
             fields[key] = getattr(given, key)
     return msgspec.structs.replace(run, **fields)
+
+
+def _unbound(tasks: object) -> object:
+    """Return a number of tasks without the limit of running ones, as in ``100%10``; ``max_running`` has it now."""
+    return tasks.partition("%")[0].rstrip() if isinstance(tasks, str) else tasks
 
 
 def _said(value: object) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Seconds of one request that waits for the end of a job.
 WAIT = 60.0
+# Ranges of elements that a message shows.
+MOST_RANGES = 5
 # Variables that set options, as for Slurm.
 VARIABLES = {
     "SBATCH_ACCOUNT": "account",
@@ -123,10 +125,16 @@ def check_counterparts(client: Client, job: Mapping[str, Any]) -> None:
         # The center compares the sizes.
         if first.ended is None and elements != others[:tasks] and tasks <= len(others):
             raise InputError(
-                f"the elements {compressed(elements)} are not the first ones of job {number}, {compressed(others)}",
-                hint=f"--array={compressed(others[:tasks])}",
+                f"the elements {_shown(elements)} are not the first ones of job {number}, {_shown(others)}",
+                hint=f"--array with the elements of job {number} from its first one on, without gaps",
                 field="--dependency",
             )
+
+
+def _shown(elements: list[int]) -> str:
+    """Return elements as ranges, at most some of them."""
+    ranges = compressed(elements).split(",")
+    return ",".join(ranges[:MOST_RANGES]) + ",…" * (len(ranges) > MOST_RANGES)
 
 
 def _text(file: str) -> str:

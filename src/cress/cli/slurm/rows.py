@@ -132,9 +132,12 @@ class JobRow:
             return "None"
         if self.job.held:
             return "JobHeldUser"
-        if self.job.after:
+        # Times, files and addresses are waited for like jobs, and the jobs may have ended since.
+        if self.job.reason.startswith("waiting for time"):
+            return "BeginTime"
+        if self.job.after and self.job.reason_kind in ("after", "after_tasks"):
             return "Dependency"
-        if self.job.type == "cron" or self.job.reason.startswith("waiting for time"):
+        if self.job.type == "cron":
             return "BeginTime"
         return "Priority" if "job" in self.job.reason[:40] and "ahead" in self.job.reason else "Resources"
 

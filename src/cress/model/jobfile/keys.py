@@ -202,8 +202,8 @@ TABLE = (
         values.uses,
         into=RUN,
         about=(
-            "services of the group whose addresses the tasks get: `[db]` sets `CRESS_SERVICE_DB` to `HOST:PORT` of a "
-            "[ready](names.md#in-the-environment) task. A task starts once there is one"
+            "services and databases of the group whose addresses the tasks get: `[db]` sets `CRESS_SERVICE_DB` to "
+            "`HOST:PORT` of a [ready](names.md#in-the-environment) task. A task starts once there is one"
         ),
         default="none",
     ),
@@ -493,7 +493,7 @@ TABLE = (
         values.tolerates,
         into=JOB,
         about=(
-            "names in the `repels` of nodes that accept this job all the same ([nodes that "
+            "names that nodes repel; those nodes accept this job anyway ([nodes that "
             "choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`"
         ),
         default="none",
@@ -639,7 +639,7 @@ TABLE = (
         SIZE,
         values.log_size,
         into=RUN,
-        about="how much of stdout, and how much of stderr, is kept: the end of it",
+        about="how much of the end of stdout, and of stderr, is kept",
         default="the executor's",
     ),
     Key(

@@ -144,6 +144,7 @@ async def _group(
         spans=SPANS,
         fields=[(key, asked.get(key, written.get(key, "")), written.get(key, "")) for key in editable],
         others=[(key, written[key]) for key in others],
+        proposed={key: asked[key] for key in editable if key in asked},
         applied=applied,
         trial=trial,
         values=values or {},

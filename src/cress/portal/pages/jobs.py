@@ -120,7 +120,7 @@ async def job(request: Request, session: BrowserSession) -> Response:
         program=program_of(view),
         requests=requests_of(view, members),
         steps=steps_of(view, state),
-        step_states=states_of_steps(view),
+        step_states=states_of_steps(view, state),
         tasks=tasks,
         task_state=state,
         task_states=STATES,
@@ -145,11 +145,17 @@ def steps_of(job: JobView, state: str) -> list[tuple[StepView, str]]:
     return [(step, reason_of_step(step, names)) for step in steps if state in ("", step.state)]
 
 
-def states_of_steps(job: JobView) -> list[tuple[str, int]]:
-    """Return the states of the steps of a large dag with their numbers; none if its steps are seen at once anyway."""
+def states_of_steps(job: JobView, chosen: str = "") -> list[tuple[str, int]]:
+    """Return the states of the steps of a large dag with their numbers; none if its steps are seen at once anyway.
+
+    While a state is chosen they are needed to choose another one, or all.
+    """
     steps = () if job.dag is None else job.dag.steps
-    count = Counter(step.state for step in steps) if len(steps) > FEW_STEPS else Counter[str]()
-    return [("", len(steps)), *sorted(count.items())] if len(count) > 1 else []
+    count = Counter(step.state for step in steps)
+    if not chosen and (len(steps) <= FEW_STEPS or len(count) < 2):
+        return []
+    count.update({chosen: 0} if chosen else {})
+    return [("", len(steps)), *sorted(count.items())]
 
 
 async def _tasks(viewer: Viewer, job: JobView, asked: TasksQuery) -> TasksPage:

@@ -20,16 +20,18 @@
   // --- escapes ----------------------------------------------------------------------------------------------------------
 
   // Programs colour their output by escapes, and write progress over itself by carriage returns.
-  const ESCAPE = /\x1b(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
+  // A title without an end ends with its line.
+  const ESCAPE = /\x1b(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
   // An escape whose end has not arrived yet.
-  const OPEN = /\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}|\][^\x07\x1b]{0,200}|[ -/]{0,4})?$/;
+  const OPEN = /\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}|\][^\x07\x1b\n]{0,200}|[ -/]{0,4})?$/;
   let style = "";
 
   // Takes over what the numbers of an escape say: bold, and one of sixteen colours; all others are left out.
   function restyle(numbers) {
     const kept = new Set(style.split(" ").filter(Boolean));
     const drop = (start) => { for (const one of kept) if (one.startsWith(start)) kept.delete(one); };
-    const codes = numbers.split(/[;:]/).map(Number);
+    // A code with details after colons, such as a kind of underline, is no number and left out.
+    const codes = numbers.split(";").map(Number);
     for (let i = 0; i < codes.length; i += 1) {
       const code = codes[i];
       if (code === 0) kept.clear();
@@ -42,11 +44,12 @@
     style = [...kept].join(" ");
   }
 
-  // What a terminal would show of a line that was written over.
+  // What a terminal would show of a line that was written over. The colours of what is gone still hold.
   function lastWritten(line) {
     let end = line.length;
     while (line[end - 1] === "\r") end -= 1;
-    return line.slice(line.lastIndexOf("\r", end - 1) + 1, end);
+    const from = line.lastIndexOf("\r", end - 1) + 1;
+    return (line.slice(0, from).match(ESCAPE) || []).join("") + line.slice(from, end);
   }
 
   // The text without escapes, with its progress written over: as pairs of a style and a text.

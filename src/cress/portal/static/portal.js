@@ -142,9 +142,10 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
-  if (event.target.getAttribute("action") === "/logout") forgetDrafts();
   const question = event.target.dataset.ask;
-  if (question && !confirm(question)) event.preventDefault();
+  if (question && !confirm(question)) { event.preventDefault(); return; }
+  if (event.target.getAttribute("action") === "/logout") forgetDrafts();
+  noteSent(event.target);
 });
 
 // --- filters ------------------------------------------------------------------------------------------------------------
@@ -169,8 +170,11 @@ addEventListener("pageshow", () => { for (const form of document.querySelectorAl
 // --- drafts -------------------------------------------------------------------------------------------------------------
 
 // What is typed into a form with `data-draft` outlives a session that ends, a portal that stops and a page that is left.
-// The page after a change that was made forgets it, and so does signing out.
+// The page after a change that was made forgets it, and so does signing out. A form or link that ends what such a form
+// began has `data-forgets`.
 const DRAFT = "draft:";
+// The drafts that were sent since the form was opened: an answer has another address than its form.
+const SENT = "sent";
 const TYPED = "textarea[name], select[name], input[name]:not([type=hidden], [type=checkbox])";
 
 function keepDraft(form) {
@@ -184,6 +188,17 @@ function forgetDrafts() {
   for (const key of Object.keys(sessionStorage)) if (key.startsWith(DRAFT)) sessionStorage.removeItem(key);
 }
 
+function sentDrafts() { return JSON.parse(sessionStorage.getItem(SENT) || "[]"); }
+
+function noteSent(form) {
+  const key = form.dataset.draft ?? form.dataset.forgets;
+  sessionStorage.setItem(SENT, JSON.stringify(key === undefined ? [] : [...sentDrafts(), key]));
+}
+
+function forgetSent() {
+  for (const key of sentDrafts()) sessionStorage.removeItem(DRAFT + key);
+}
+
 function restoreDraft(form) {
   const kept = new Map(JSON.parse(sessionStorage.getItem(DRAFT + form.dataset.draft) || "[]"));
   let changed = false;
@@ -195,10 +210,15 @@ function restoreDraft(form) {
   }
   const note = form.querySelector(".draft");
   note.hidden = !changed;
-  note.querySelector("button").addEventListener("click", () => { forgetDrafts(); location.assign(form.dataset.draft); });
+  note.querySelector("button").addEventListener("click", () => { sessionStorage.removeItem(DRAFT + form.dataset.draft); location.assign(form.dataset.draft); });
 }
 
-if (document.querySelector(".told")) forgetDrafts();
+if (document.querySelector(".told")) forgetSent();
+if (!document.querySelector("[data-given]")) sessionStorage.removeItem(SENT);
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-forgets]");
+  if (link) { sessionStorage.removeItem(DRAFT + link.dataset.forgets); forgetSent(); }
+});
 for (const form of document.querySelectorAll("form[data-draft]")) {
   restoreDraft(form);
   form.addEventListener("input", () => keepDraft(form));

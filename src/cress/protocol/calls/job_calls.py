@@ -167,9 +167,11 @@ JOB_FILE = CallRow(
     "GET",
     "/v1/jobs/{id}/file",
     JobFileView,
+    steers=True,
     about=(
         "the job file of a job as submitted or last changed, which can be submitted again; for those who may change "
-        "the job. Jobs that it waits for have their ids; those of an ended job are left out"
+        "the job. Jobs that it waits for have their ids; the file of an ended job has none. Parts of other jobs and "
+        "leases have no file"
     ),
 )
 VERSIONS = CallRow(
