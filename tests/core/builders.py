@@ -461,13 +461,13 @@ class World:
         self._validate(events)
         return self
 
-    def submit(self, *jobs: JobBuilder) -> World:
-        """Submit these jobs, one event after the other."""
+    def submit(self, *jobs: JobBuilder, by_task: bool = False) -> World:
+        """Submit these jobs, one event after the other. ``by_task`` as in ``JobSubmitted``."""
         for each in jobs:
             number = len(self.ids) + 1
             assert each.name not in self.ids, f"two jobs are called {each.name}"
             self.ids[each.name], self.names[number] = number, each.name
-            self.observe([JobSubmitted(each.build(number, self.dimensions), None, each.estimate)])
+            self.observe([JobSubmitted(each.build(number, self.dimensions), None, each.estimate, by_task)])
         return self
 
     def run(self, *jobs: JobBuilder) -> World:

@@ -51,6 +51,12 @@ def another_comes_first() -> World:
     return world
 
 
+def its_tasks_wait_for_the_same_ones_of_another() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4)).run(job("first").group("g"))
+    world.submit(job("waits").group("g"), by_task=True).decide()
+    return world
+
+
 def some_of_its_tasks_run() -> World:
     world = World(group("g", 9), nodes=nodes(1, cpu=4)).submit(job("waits").tasks(3).at_once(2).group("g"))
     world.decide()
@@ -362,6 +368,11 @@ SITUATIONS = [
     (somebody_holds_it, Verdict.HELD, "held until it is released (cress release 1)"),
     (some_of_its_tasks_run, Verdict.FULL, "limit reached: max_running = 2"),
     (another_comes_first, Verdict.AFTER, "waiting for job 1 of group g to end"),
+    (
+        its_tasks_wait_for_the_same_ones_of_another,
+        Verdict.AFTER_TASKS,
+        "waiting for the same tasks of another job to succeed",
+    ),
     (it_failed, Verdict.BACKOFF, "a task of job 1 failed and is retried later"),
     (the_gang_failed, Verdict.BACKOFF, "a task of job 1 failed and is retried later"),
     (no_node_takes_tasks, Verdict.NO_ROOM, "every node is closed to new tasks"),

@@ -33,6 +33,8 @@ OPEN_TIMEOUT = 10 * SECOND
 RETRY = (SECOND // 10, 5 * SECOND)
 # Time between two looks for another center.
 LOOK = SECOND // 5
+# How long a slow look at the node may take.
+SLOW_LOOK = 3 * SECOND
 
 
 class Agent(Mortal):
@@ -105,7 +107,7 @@ class Agent(Mortal):
             case ConnectCenter():
                 self._after(self.node.cable.latency() * 2, self._connect, self.world.now + OPEN_TIMEOUT)
             case LookAround():
-                self._happen(self.loop.looked_around, self._hello(), self.node.host.listening())
+                self._look_around()
             case Registered(welcome):
                 self.say("is welcome, epoch", welcome.epoch)
             case Say(sentence):
@@ -190,6 +192,15 @@ class Agent(Mortal):
             self._happen(self.loop.center_closed, "another center leads")
         else:
             self._after(LOOK, self._look_for_another)
+
+    def _look_around(self) -> None:
+        if self.node.rules.slow_looks:
+            self._after(self.world.aside.randint(0, SLOW_LOOK), self._looked_around)
+        else:
+            self._looked_around()
+
+    def _looked_around(self) -> None:
+        self._happen(self.loop.looked_around, self._hello(), self.node.host.listening())
 
     def _hello(self) -> Hello:
         return Hello(

@@ -50,6 +50,7 @@ class Rules:
     late_intents: bool = False  # a supervisor starts programs before their intents are durable
     silent_inventory: bool = False  # a supervisor does not tell a new agent what it knows
     drops_early: bool = False  # an agent drops what the supervisor reports before the center has answered
+    slow_looks: bool = False  # breaks no rule: an agent looks at its node for a while before it says hello
 
     no_store_fence: bool = False  # the servers of a shared store take entries of any epoch
     standby_decides: bool = False  # a center that stands by makes steps

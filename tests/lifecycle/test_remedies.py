@@ -352,3 +352,20 @@ def test_a_job_that_waits_for_two_is_told_of_both(condition: Condition) -> None:
     one, two = world.submit(job(), job())
     (number,) = world.submit(job(after=after(one, two, condition=condition)))
     assert remedies(world, number) == {"after": ["if it did not wait for other jobs"]}
+
+
+@pytest.mark.parametrize("some_run", [False, True])
+def test_tasks_that_wait_for_those_of_another_job_start_only_after_them_or_without_them(some_run: bool) -> None:
+    world = World()
+    world.join("n1", 9)
+    world.step(GroupsApplied(groups=(group("a", 9), group("b", 9))))
+    (load,) = world.submit(job(3, group="a"))
+    (fit,) = world.submit(job(3, group="a", after=after(load, condition=Condition.TASKS)))
+    alone = ""
+    if some_run:
+        (attempt, *_) = world.machine.jobs[load].attempts
+        world.report("n1", ended(attempt, 0))
+        assert len(world.machine.jobs[fit].attempts) == 1
+        alone = ", if its waiting tasks were a job of their own"
+    expected = {"after": [f"if it did not wait for job {load}{alone}"], "end": [f"when job {load} ends"]}
+    assert remedies(world, fit) == expected

@@ -65,7 +65,8 @@ def too_little_memory(memory: int, source: object, *, unit: str) -> tuple[str, s
     """
     if not 0 < memory < LEAST_MEMORY:
         return None
-    meant = f"did you mean {memory}{unit}? a plain number is bytes, in Slurm and HTCondor it is megabytes"
+    elsewhere = ", in Slurm and HTCondor it is megabytes" if unit == "M" else ""
+    meant = f"did you mean {memory}{unit}? a plain number is bytes{elsewhere}"
     hint = meant if str(memory) in str(source) else "at least 100K; shells need 1M"
     return f"no program can start in {memory:,} bytes of memory", hint
 

@@ -43,7 +43,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP, Quota
-from cress.model.job import KEPT_RUNNING, Job
+from cress.model.job import KEPT_RUNNING, Condition, Job
 from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
 from cress.model.units import format_amount, format_duration, parse_duration, rounded_duration
@@ -84,6 +84,10 @@ def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY)
 
     ``absent`` are the nodes whose executors are not connected: whether they would take tasks if they were.
     """
+    if not job.waiting and not job.has_claimed and NEVER in job.later.values():
+        # Its tasks lack the results of others, wherever they would run.
+        yield from _of_single_tasks(core, job)
+        return
     prospects = Prospects(core, job)
     yield from _of_the_order(core, job)
     if job.job.gang and job.attempts and not job.starts_in_part:
@@ -136,6 +140,14 @@ def _of_the_order(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     first = max((other.job.priority for other in ahead), default=job.job.priority)
     if first > job.job.priority:
         yield _with(core, job, "priority", f"with priority {first + 1}", priority=first + 1)
+
+
+def _of_single_tasks(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    """Yield the changes for a job each of whose waiting tasks starts after the same task of another job."""
+    first = next(number for number, condition in job.job.after if condition is Condition.TASKS)
+    yield _anew(core, job, "after", f"if it did not wait for job {first}", after=())
+    if (other := core.jobs.get(first)) is not None:
+        yield _ended(job, other)
 
 
 def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
@@ -221,7 +233,8 @@ def _anew(
     keys = keys or _as_told(changed)
     old, number = _now(job), max(core.jobs, default=0) + 1
     whole = not job.attempts and not job.claims
-    tasks = old.tasks if whole else max(1, job.waiting)
+    # Those that wait for a time, or for tasks of another job, are meant if no other waits.
+    tasks = old.tasks if whole else job.waiting or len(job.later) or 1
     behind = None if "after" in changed else job.behind
     after = () if behind is None else old.after
     new: Job = msgspec.structs.replace(old, **{"id": number, "tasks": tasks, "after": after, **changed})
@@ -288,7 +301,6 @@ def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Count
     """Yield the end of one running job, the next ones to end first."""
     tried = 0
     for other in islice(_next_to_end(core, job), MOST_LOOKED):
-        number = other.job.id
         if tried == MOST_JOBS:
             break
         if other.job.type in KEPT_RUNNING:
@@ -297,10 +309,16 @@ def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Count
         if not prospects.with_end(other.attempts.values()):
             continue
         tried += 1
-        events: list[Event] = [*map(TaskEnded, other.attempts)]
-        if other.waiting:
-            events = [JobHeld(number, held=True), *events]
-        yield Counterfactual("end", f"when job {number} ends", tuple(events), job.job.id)
+        yield _ended(job, other)
+
+
+def _ended(job: JobEntry, other: JobEntry) -> Counterfactual:
+    """Return the end of the running tasks of another job; those that wait do not start in their place."""
+    number = other.job.id
+    events: list[Event] = [*map(TaskEnded, other.attempts)]
+    if other.waiting:
+        events = [JobHeld(number, held=True), *events]
+    return Counterfactual("end", f"when job {number} ends", tuple(events), job.job.id)
 
 
 def _next_to_end(core: Books, job: JobEntry) -> Iterator[JobEntry]:

@@ -13,8 +13,8 @@ from cress.model.group import Group
 from cress.model.groups.limits import MAX_SIZE
 from cress.model.groups.measures import split
 from cress.model.groups.tree import LENDABLE, MAX_QUOTA, QUOTA, Problem, amounts_of, say_amount, weeks_of
-from cress.model.resources import Dimensions
-from cress.model.units import format_duration
+from cress.model.resources import Dimensions, Measure
+from cress.model.units import format_amount, format_duration
 from cress.model.vectors import too_little_memory
 
 DEFAULT_TIME = "DefaultTimeLimit"
@@ -37,7 +37,9 @@ def _tiny(groups: Sequence[Group]) -> Iterator[Problem]:
         }
         for keyword, amounts in given.items():
             memory = (amount for name, amount in amounts if split(name)[0] == "memory")
-            found = next(filter(None, (too_little_memory(amount, amount, unit="G") for amount in memory)), None)
+            # How it was written is not known here; what is shorter with a unit probably had one.
+            written = ((amount, format_amount(amount, Measure.BYTES)) for amount in memory)
+            found = next(filter(None, (too_little_memory(*each, unit="G") for each in written)), None)
             if found is not None:
                 yield Problem(group.name, keyword, *found)
 
