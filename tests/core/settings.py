@@ -415,12 +415,18 @@ def in_a_tree(groups: tuple[Group, ...], rng: Random, *, limited: bool = False) 
     for each in top:
         if rng.random() < 0.6:
             # The inner one may have less than all of the outer one.
-            most = max((quota for _, quota in weeks[each.name]), key=lambda quota: quota.scalar or quota.amounts)
+            most = largest([quota for _, quota in weeks[each.name]])
             times, plus = (1, 2_000) if each.name == "inner" else (3, 9_000)
             amounts = tuple((name, 2 * times * amount) for name, amount in most.amounts)
             more = Quota(scalar=most.scalar and times * most.scalar + plus, amounts=amounts)
             made[made.index(each)] = msgspec.structs.replace(each, quota=more)
     return tuple(made)
+
+
+def largest(quotas: Sequence[Quota]) -> Quota:
+    """The most that any of these quotas has of each amount; all have the same ones."""
+    amounts = tuple((name, max(dict(each.amounts)[name] for each in quotas)) for name, _ in quotas[0].amounts)
+    return Quota(scalar=max(each.scalar for each in quotas), amounts=amounts)
 
 
 def bounded(group: Group, rng: Random) -> Group:
@@ -430,9 +436,9 @@ def bounded(group: Group, rng: Random) -> Group:
     if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1:
         return group
     if rng.random() < 0.4:
-        amounts = tuple((name, 2 * max(dict(each.amounts)[name] for each in quotas)) for name, _ in group.quota.amounts)
-        most = Quota(scalar=2 * max(each.scalar for each in quotas), amounts=amounts)
-        group = msgspec.structs.replace(group, max_quota=most)
+        most = largest(quotas)
+        twice = Quota(scalar=2 * most.scalar, amounts=tuple((name, 2 * amount) for name, amount in most.amounts))
+        group = msgspec.structs.replace(group, max_quota=twice)
     if rng.random() < 0.4:
         half = Quota(group.quota.scalar // 2, tuple((name, -(-amount // 2)) for name, amount in group.quota.amounts))
         group = msgspec.structs.replace(group, lendable=rng.choice((Quota(), half)))

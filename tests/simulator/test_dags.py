@@ -178,6 +178,16 @@ def test_an_array_must_be_over_as_a_whole(tmp_path: Path) -> None:
     assert (result.analysis.times.start // SECOND).tolist() == [0, 20]
 
 
+def test_a_job_waits_for_room_from_the_end_of_the_first_single_task_that_it_needs(tmp_path: Path) -> None:
+    text = "job,submit,run,cpu,tasks,after\nmap,0,10,4,3,\nreduce,0,10,4,2,map:tasks\n"
+    result = replay(table(tmp_path, text), "FIFO", "together", check=True)
+    # Two tasks fit at once: the last of the first job and the first of the second run beside each other.
+    times = result.analysis.times
+    assert (times.start // SECOND).tolist() == [0, 10]
+    assert (times.wait // SECOND).tolist() == [0, 0]
+    assert (times.end // SECOND).tolist() == [20, 30]
+
+
 def test_names_that_are_not_there_are_said(tmp_path: Path) -> None:
     work = table(tmp_path, "job,submit,run,cpu,after\na,0,10,1,nobody\nb,0,x,1,\nc,0,10,1,b\nd,0,10,1,a:perhaps\n")
     assert work.after == ((), ())

@@ -20,13 +20,16 @@ from cress.model.options import Options
 from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER
 from cress.simulator.managed import LifecyclePath
-from cress.simulator.paths import needs_lifecycle
+from cress.simulator.paths import Path, needs_lifecycle, path_of
 from cress.simulator.scheduler_path import DirectPath
 from cress.simulator.tidying import tidy
 from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Workload, template
 from tests.examples import examples
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob
+
+# A job that waits for single tasks needs the lifecycle.
+OF_WHOLE_JOBS = (Condition.OK, Condition.ANY, Condition.FAILED)
 
 # With these, starts depend on what the runs before them have taught.
 ORDERS: tuple[tuple[tuple[str, str], ...], ...] = (
@@ -52,7 +55,7 @@ def gangs(work: Workload, tasks: list[int], gang: list[bool]) -> Workload:
     return replace(work, tasks=np.array(tasks, dtype=np.int64), gang=np.array(gang, dtype=np.bool_))
 
 
-def run(path: DirectPath | LifecyclePath, work: Workload) -> AttemptHistory:
+def run(path: Path, work: Workload) -> AttemptHistory:
     """One run with every invariant checked after every moment."""
     names = [work.group_names[i] for i in work.group_index.tolist()]
     return path.run(list(range(len(work))), names, check=True, progress=None)
@@ -88,7 +91,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         tasks.append(draw(st.integers(1, 3)))  # as a gang of the largest tasks it fits the three nodes
         gang.append(draw(st.booleans()))
         firsts = draw(st.lists(st.integers(0, i - 1), max_size=2, unique=True)) if i and draw(st.booleans()) else []
-        after.append(tuple((first, draw(st.sampled_from(list(Condition)))) for first in firsts))
+        after.append(tuple((first, draw(st.sampled_from(OF_WHOLE_JOBS))) for first in firsts))
     outages = []
     for node in draw(st.lists(st.integers(0, 2), max_size=3, unique=True)):
         start = draw(st.integers(0, 120))
@@ -185,12 +188,26 @@ def test_without_its_node_a_gang_waits_and_nothing_of_it_counts_as_finished() ->
     assert history.ends.tolist() == [JobEnd.WAITING]
 
 
+def test_tasks_wait_for_single_tasks_of_an_earlier_job() -> None:
+    # One task of the first job at a time, and room for one of the second beside it.
+    work = cluster(gangs(workload([LogJob(0, 10, 3, 10), LogJob(0, 10, 1, 10)]), [3, 3], [False, False]), 1)
+    work = replace(work, after=((), ((0, Condition.TASKS),)))
+    path = path_of(work, work.groups, Options(), TOGETHER, check=True)
+    history = run(path, work)
+    # Job, task, start.
+    assert [(row[0], row[1], row[3]) for row in table(history)] == [
+        (0, 0, 0), (0, 1, 10), (1, 0, 10), (0, 2, 20), (1, 1, 20), (1, 2, 30),
+    ]  # fmt: skip
+    assert history.ends.tolist() == [JobEnd.FINISHED, JobEnd.FINISHED]
+
+
 # --- the choice ------------------------------------------------------------------------------------------------------
 
 PLAIN = workload([LogJob(0, 10, 1, 20), LogJob(0, 10, 1, 20)])
 CHOICES = {
     "a log": (PLAIN, False),
     "dependencies": (replace(PLAIN, after=((), ((0, Condition.OK),))), False),
+    "dependencies of single tasks": (replace(PLAIN, after=((), ((0, Condition.TASKS),))), True),
     "an outage": (cluster(PLAIN, 2, outages=(Outage(0, 5),)), True),
     "a drain": (cluster(PLAIN, 2, drains=(PlannedDrain(0, 5, 0),)), True),
     "retries": (replace(PLAIN, templates=(template(retries=1),)), True),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cress.simulator.attempts import NOT_YET
+from cress.model.job import Condition
+from cress.simulator.attempts import NOT_YET, Attempts
 from cress.simulator.dependencies import in_order, pairs
 from cress.simulator.series import Ints
 from cress.simulator.workload import Workload
@@ -44,19 +45,40 @@ class Dags:
         return np.asarray(self.makespan[path > 0] / path[path > 0], dtype=np.float64)
 
 
-def ready_times(workload: Workload, end: Ints) -> Ints:
+def ready_times(workload: Workload, end: Ints, attempts: Attempts) -> Ints:
     """Return the time when each job ``[n]`` could start; ``NOT_YET``: never.
 
-    This is its submission, or the last end of its predecessors and its think time. ``end`` ``[n]``
-    are the ends of jobs, ``NOT_YET`` for jobs that did not finish.
+    This is its submission, or the last end of its predecessors and its think time; for a job that waits for single
+    tasks, the end of the first of these. ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` for jobs that did not
+    finish.
     """
     if workload.after is None:
         return workload.submit
     first, then = pairs(workload.after)
+    over = end[first]
+    by_task = np.array(
+        [how is Condition.TASKS for conditions in workload.after for _, how in conditions], dtype=np.bool_
+    )
+    if by_task.any():
+        over[by_task] = _first_ends(attempts, first[by_task], workload.tasks[then[by_task]])
     ready = workload.submit.copy()
-    np.maximum.at(ready, then, end[first] if workload.think is None else end[first] + workload.think[then])
-    ready[then[end[first] == NOT_YET]] = NOT_YET
+    np.maximum.at(ready, then, over if workload.think is None else over + workload.think[then])
+    ready[then[over == NOT_YET]] = NOT_YET
     return ready
+
+
+def _first_ends(attempts: Attempts, jobs: Ints, tasks: Ints) -> list[int]:
+    """Return when the first of so many tasks of each of these jobs was done; ``NOT_YET``: none was."""
+    done = np.flatnonzero(attempts.finished)
+    done = done[np.argsort(attempts.job[done], kind="stable")]
+    low = np.searchsorted(attempts.job[done], jobs)
+    high = np.searchsorted(attempts.job[done], jobs, side="right")
+    found = []
+    for begin, end, count in zip(low.tolist(), high.tolist(), tasks.tolist(), strict=True):
+        rows = done[begin:end]
+        ends = attempts.end[rows[attempts.task[rows] < count]]
+        found.append(int(ends.min()) if len(ends) else NOT_YET)
+    return found
 
 
 def dags_of(workload: Workload, end: Ints) -> Dags | None:

@@ -309,7 +309,7 @@ def job_times(run: MeasuredRun) -> JobTimes:
     preempted = np.bincount(attempts.job[attempts.preempted], minlength=n)
     finished = run.ended(JobEnd.FINISHED)
     end = np.where(finished, end, NOT_YET)
-    ready = ready_times(workload, end)
+    ready = ready_times(workload, end, attempts)
     # After a failed predecessor a job may start before all others finish; then it waits from its submission.
     since = np.where(ready == NOT_YET, workload.submit, ready)
     wait = np.where(start == NOT_YET, 0, start - since)

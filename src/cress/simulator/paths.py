@@ -3,8 +3,8 @@
 A plain workload has jobs that are submitted, may depend on each other, run and end, on nodes that stay. For such a
 workload the lifecycle leads to the same starts (a property test compares them) and takes more than twice the processor
 time, so it goes straight to the scheduler. Everything else goes through the lifecycle: failures and retries, services,
-databases and cron jobs, cancellations, nodes that fail or are drained. The order one-by-one exists on the direct path
-only, which also supports nodes that fail.
+databases and cron jobs, cancellations, tasks that wait for single tasks, nodes that fail or are drained. The order
+one-by-one exists on the direct path only, which also supports nodes that fail.
 
 A log of processors under FIFO or EASY needs not even the scheduler (``processors``); property tests compare the starts.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cress.model.errors import InputError
 from cress.model.group import Group
+from cress.model.job import Condition
 from cress.model.options import OFF, Options
 from cress.simulator.attempts import AttemptHistory
 from cress.simulator.event_orders import ONE_BY_ONE, Progress
@@ -110,6 +111,8 @@ def _only_lifecycle(workload: Workload) -> str:
         return "jobs that are cancelled"
     if workload.scales:
         return "services"
+    if any(how is Condition.TASKS for conditions in workload.after or () for _, how in conditions):
+        return "tasks that wait for single tasks"
     plain = template()
     for job_template in workload.templates:
         for key in LIFECYCLE_KEYS:
