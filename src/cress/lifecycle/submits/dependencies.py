@@ -116,7 +116,11 @@ def settle(context: Context) -> Slices[None]:
 
     Thousands of jobs may wait for one. There is no pause while a family does not know that a member has ended.
     """
-    while context.unsettled.over:
+    while context.unsettled.over or context.unsettled.tasks:
+        # The end of a single task is a more precise reason than that of its job.
+        yield from task_by_task.settle(context)
+        if not context.unsettled.over:
+            return
         number, state = context.unsettled.over.popleft()
         context.behind_tasks.pop(number, None)
         for settled, follower in enumerate(context.behind.pop(number, ()), 1):
@@ -131,7 +135,7 @@ def settle(context: Context) -> Slices[None]:
             condition = dict(job.unmet)[number]
             if condition is Condition.TASKS:
                 job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
-                task_by_task.over(context, job, number, state)
+                yield from task_by_task.over(context, job, number, state)
             elif holds(condition, state):
                 job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
                 if job.job.when and not job.unmet:
