@@ -10,16 +10,18 @@ from cress.core.answers.forward import Forecast, Forward
 from cress.core.openings import EndsBy
 from cress.lifecycle import foretelling
 from cress.lifecycle.foretelling import foretold, resumes
-from cress.lifecycle.inputs import Submit
+from cress.lifecycle.inputs import Reported, Submit
+from cress.lifecycle.jobs.task_by_task import MOST_AT_ONCE
 from cress.lifecycle.machine import Machine
 from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError
 from cress.model.events import AdvanceReserved
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
+from cress.model.task_dependencies import MOST_WAITING
 from cress.model.times import HOUR, MINUTE
 from cress.model.waits import WaitFor
-from tests.lifecycle.builders import World, after, ended, job, launched
+from tests.lifecycle.builders import UTC_AT_START, World, after, ended, job, launched
 from tests.lifecycle.kept import service
 from tests.lifecycle.test_dags import dag
 
@@ -156,6 +158,28 @@ def test_tasks_that_cannot_wait_for_single_tasks_are_refused(first: Job, then: J
     head = msgspec.structs.replace(thens[0], after=after(made[0], condition=TASKS))
     assert what in world.refuse(Submit(jobs=(head, *thens[1:])))
     assert len(world.machine.jobs) + len(world.machine.families) == before
+
+
+def test_many_tasks_behind_single_tasks_are_bounded_and_dropped_in_slices() -> None:
+    world = World()
+    world.join("n1", 2)
+    (load,) = world.submit(job(MOST_WAITING + 1))
+    half = job(MOST_WAITING // 2 + 1, after=after(load, condition=TASKS))
+    what = "jobs[1].after: 100,002 tasks of this submit wait for single tasks (tasks), and at most 100,000 can"
+    assert world.refuse(Submit(jobs=(half, half))).startswith(what)
+    assert not world.machine.behind_tasks
+    fit, _plot = world.submit(half, job(10, after=after(-1, condition=TASKS)))
+    world.cancel(load)
+    (_, last) = world.machine.attempts
+    finish_task(world, load, 0, code=1)
+    world.now += 1000
+    pauses, most, left = 0, 0, MOST_WAITING // 2 + 1
+    reports = (Reported(node="n1", reports=(ended(last, 1),)),)
+    for _ in world.machine.stepping(world.now, UTC_AT_START + world.now, reports):
+        now = len(world.machine.core.jobs[fit].later) if fit in world.machine.core.jobs else 0
+        pauses, most, left = pauses + 1, max(most, left - now), now
+    assert (left, most, not world.machine.jobs) == (0, MOST_AT_ONCE, True)
+    assert pauses > MOST_WAITING // 2 // MOST_AT_ONCE
 
 
 def test_an_ending_job_that_succeeds_after_all_releases_all_tasks_behind_it() -> None:
