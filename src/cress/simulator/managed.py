@@ -234,7 +234,8 @@ class ManagedRun:
                     number = -place[first] - 1
                 elif number in self._over:
                     known[number] = self._over[number]
-                after.append((number, condition))
+                # As in direct runs; a gang could not wait for single tasks, and traces have no indices.
+                after.append((number, Condition.OK if condition is Condition.TASKS else condition))
             job = self._make(i, 0)
             jobs.append(replace(job, after=tuple(after)) if after else job)
         return Submit(jobs=tuple(jobs), known=tuple(known.items()))
