@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cress.model.estimates import RunEstimate
-from cress.model.events import ClockSet, JobSubmitted
+from cress.model.events import ClockSet, JobSubmitted, TasksReleased
 from cress.model.job import Condition
 from cress.model.outlook import Outlook, Promise
 from cress.model.times import HOUR, MINUTE
@@ -202,6 +202,20 @@ def test_what_runs_is_foreseen_from_when_it_started() -> None:
     outlook = told(world)
     assert (outlook.promise, outlook.likely_end, outlook.slack) == (Promise.FINE, HOUR, 30 * MINUTE)
     assert outlook.urgency == pytest.approx(20 / 50)
+
+
+def test_tasks_that_are_not_released_or_in_backoff_are_still_to_run() -> None:
+    world = clocked()
+    world.ids["wants"], world.names[1] = 1, "wants"
+    world.observe([JobSubmitted(wants(2 * HOUR, cpu=1).tasks(2).build(1, world.dimensions), by_task=True)])
+    assert told(world).promise is Promise.UNKNOWN
+    world.observe([TasksReleased(world.ids["wants"], (0,))])
+    assert told(world).promise is Promise.UNKNOWN
+    world.decide()
+    assert told(world).promise is Promise.UNKNOWN
+    assert told(world).urgency == pytest.approx(0.5)
+    world.observe([TasksReleased(world.ids["wants"], dropped=(1,))])
+    assert told(world).promise is Promise.FINE
 
 
 def test_nothing_is_foreseen_without_a_deadline_a_clock_or_a_limit() -> None:

@@ -10,16 +10,18 @@ from cress.core.answers.forward import Forecast, Forward
 from cress.core.openings import EndsBy
 from cress.lifecycle import foretelling
 from cress.lifecycle.foretelling import foretold, resumes
-from cress.lifecycle.inputs import Submit
+from cress.lifecycle.inputs import Reported, Submit
+from cress.lifecycle.jobs.task_by_task import MOST_AT_ONCE
 from cress.lifecycle.machine import Machine
 from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError
 from cress.model.events import AdvanceReserved
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
+from cress.model.task_dependencies import MOST_WAITING
 from cress.model.times import HOUR, MINUTE
 from cress.model.waits import WaitFor
-from tests.lifecycle.builders import World, after, ended, job, launched
+from tests.lifecycle.builders import UTC_AT_START, World, after, ended, job, launched
 from tests.lifecycle.kept import service
 from tests.lifecycle.test_dags import dag
 
@@ -120,12 +122,12 @@ def test_tasks_whose_counterparts_will_never_run_are_dropped_with_the_end_of_the
     finish_task(world, load, 0)
     assert running(world, fit) == [0]
     world.cancel(load)
-    # The running task of the other job may still succeed.
+    # The running task of the other job may still succeed, but its end as a whole decides.
     finish_task(world, load, 1)
-    assert (running(world, fit), world.machine.jobs[fit].cancelled) == ([0, 1], 2)
+    assert (running(world, fit), world.machine.jobs[fit].cancelled) == ([0], 3)
     assert world.machine.jobs[fit].reason == "dependency failed: job 1 was cancelled"
     world.finish(fit)
-    assert (world.over[fit].succeeded, world.over[fit].cancelled) == (2, 2)
+    assert (world.over[fit].succeeded, world.over[fit].cancelled) == (1, 3)
     assert running(world, behind) == [0]
     # A job that has ended already counts as a whole.
     world.finish(behind)
@@ -156,6 +158,77 @@ def test_tasks_that_cannot_wait_for_single_tasks_are_refused(first: Job, then: J
     head = msgspec.structs.replace(thens[0], after=after(made[0], condition=TASKS))
     assert what in world.refuse(Submit(jobs=(head, *thens[1:])))
     assert len(world.machine.jobs) + len(world.machine.families) == before
+
+
+def test_many_tasks_behind_single_tasks_are_bounded_and_dropped_in_slices() -> None:
+    world = World()
+    world.join("n1", 2)
+    (load,) = world.submit(job(MOST_WAITING + 1))
+    half = job(MOST_WAITING // 2 + 1, after=after(load, condition=TASKS))
+    what = "jobs[1].after: 100,002 tasks of this submit wait for single tasks (tasks), and at most 100,000 can"
+    assert world.refuse(Submit(jobs=(half, half))).startswith(what)
+    assert not world.machine.behind_tasks
+    fit, _plot = world.submit(half, job(10, after=after(-1, condition=TASKS)))
+    world.cancel(load)
+    (_, last) = world.machine.attempts
+    finish_task(world, load, 0, code=1)
+    world.now += 1000
+    pauses, most, left = 0, 0, MOST_WAITING // 2 + 1
+    reports = (Reported(node="n1", reports=(ended(last, 1),)),)
+    for _ in world.machine.stepping(world.now, UTC_AT_START + world.now, reports):
+        now = len(world.machine.core.jobs[fit].later) if fit in world.machine.core.jobs else 0
+        pauses, most, left = pauses + 1, max(most, left - now), now
+    assert (left, most, not world.machine.jobs) == (0, MOST_AT_ONCE, True)
+    assert pauses > MOST_WAITING // 2 // MOST_AT_ONCE
+
+
+def test_an_ending_job_that_succeeds_after_all_releases_all_tasks_behind_it() -> None:
+    world = World(followed=True)
+    world.join("n1", 4)
+    (load,) = world.submit(job(2))
+    (early,) = world.submit(job(1, after=after(load, condition=TASKS)))
+    finish_task(world, load, 0)
+    world.cancel(load)
+    (late,) = world.submit(job(2, after=after(load, condition=TASKS)))
+    assert (running(world, early), running(world, late)) == ([0], [])
+    # It ends by itself before it is stopped.
+    finish_task(world, load, 1)
+    assert world.over[load].state is JobState.SUCCEEDED
+    assert (running(world, late), world.machine.jobs[late].reason) == ([0, 1], "")
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_a_chain_that_is_submitted_behind_a_failed_task_loses_this_task_only(order: tuple[int, ...]) -> None:
+    world = World(followed=True)
+    world.join("n1", 8)
+    (load,) = world.submit(job(3))
+    finish_task(world, load, 0, code=1)
+    befores = (load, *(-order.index(i) - 1 for i in range(2)))
+    numbers = world.submit(*(job(3 - (i == 2), after=after(befores[i], condition=TASKS)) for i in order))
+    chain = [world.machine.jobs[numbers[order.index(i)]] for i in range(3)]
+    assert [each.cancelled for each in chain] == [1, 1, 1]
+    why = [f"dependency failed: task 0 of job {first} did not succeed" for first in (load, *(j.job.id for j in chain))]
+    assert [each.reason for each in chain] == why[:3]
+    finish_task(world, load, 1)
+    finish_task(world, chain[0].job.id, 1)
+    assert running(world, chain[1].job.id) == [1]
+    world.cancel(load)
+    world.finish(load, code=1)
+    assert (world.over[chain[0].job.id].succeeded, chain[1].cancelled, chain[2].cancelled) == (1, 2, 1)
+
+
+def test_tasks_behind_tasks_that_waited_in_vain_have_a_true_reason() -> None:
+    world = World(followed=True)
+    world.join("n1", 4)
+    load, fit, plot = world.submit(
+        job(2), job(2, after=after(-1, condition=TASKS)), job(2, after=after(-2, condition=TASKS))
+    )
+    finish_task(world, load, 0)
+    world.cancel(load)
+    world.finish(load, code=1)
+    assert running(world, fit) == [0]
+    assert world.machine.jobs[fit].reason == "dependency failed: job 1 was cancelled"
+    assert world.machine.jobs[plot].reason == "dependency failed: task 1 of job 2 did not succeed"
 
 
 def test_a_chain_of_a_thousand_jobs_from_task_to_task_ends_with_its_first_task() -> None:

@@ -8,9 +8,10 @@ from cress.core.jobs import JobEntry
 from cress.lifecycle.machine import Machine
 from cress.model.events import GroupsApplied
 from cress.model.group import Group, Quota, SchedPolicy
+from cress.model.job import Condition
 from cress.model.reports import Cause, Ended
 from cress.model.times import HOUR, SECOND
-from tests.lifecycle.builders import UTC_AT_START, World, job
+from tests.lifecycle.builders import UTC_AT_START, World, after, ended, job
 
 PREDICTING = Group(
     name="lab",
@@ -66,6 +67,19 @@ def test_jobs_that_wait_are_estimated_again_when_a_run_of_their_user_ends() -> N
     assert told(world, waiting).run == HOUR
     world.report("n1", ran(1, 60 * SECOND))
     assert told(world, waiting).run == 60 * SECOND
+
+
+def test_jobs_whose_tasks_wait_for_single_tasks_or_in_backoff_are_estimated_again_too() -> None:
+    world = lab()
+    load, other = world.submit(ours("load", 1), ours("train", 1))
+    (fit, again) = world.submit(
+        ours("train", 1, after=after(load, condition=Condition.TASKS)), ours("train", 1, retries=1, backoff=HOUR)
+    )
+    (failed,) = world.machine.jobs[again].attempts
+    (ran_well,) = world.machine.jobs[other].attempts
+    world.report("n1", ended(failed, 1))
+    world.report("n1", ran(ran_well, 60 * SECOND))
+    assert [told(world, number).run for number in (fit, again)] == [60 * SECOND] * 2
 
 
 def test_groups_that_plan_with_limits_are_told_nothing() -> None:

@@ -296,13 +296,21 @@ def test_some_histories_come_by_everything() -> None:
 class TaskToTask(Executors):
     """Jobs of a few tasks each, many of which wait for single tasks."""
 
+    made: tuple[Job, ...] = ()
+
     def some_job(self, world: World, place: int, count: int) -> Job:
         made = super().some_job(world, place, count)
-        first = world.machine.jobs.get(max(world.machine.jobs, default=0))
-        if first is None or made.gang or first.job.gang or first.job.tasks < made.tasks:
+        firsts = {-other: job for other, job in enumerate(self.made[:place], 1)}
+        self.made = (*self.made[:place], made)
+        newest = world.machine.jobs.get(max(world.machine.jobs, default=0))
+        if newest is not None:
+            firsts[newest.job.id] = newest.job
+        fitting = [number for number, job in firsts.items() if not job.gang and job.tasks >= made.tasks]
+        if made.gang or not fitting:
             return made
-        others = tuple(pair for pair in made.after if pair[0] != first.job.id)
-        return msgspec.structs.replace(made, after=(*others, (first.job.id, Condition.TASKS)))
+        first = self.random.choice(fitting)
+        others = tuple(pair for pair in made.after if pair[0] != first)
+        return msgspec.structs.replace(made, after=(*others, (first, Condition.TASKS)))
 
 
 def test_histories_of_jobs_whose_tasks_wait_for_single_tasks() -> None:

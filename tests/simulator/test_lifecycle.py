@@ -78,6 +78,17 @@ def test_a_task_that_fails_once_more_than_it_is_tried_again_fails_its_job(tmp_pa
     assert (summary["jobs_failed"], summary["jobs_cancelled"], summary["jobs_waiting"]) == (1, 1, 0)
 
 
+def test_tasks_wait_for_single_tasks_and_who_may_not_is_refused_as_live(tmp_path: Path) -> None:
+    table = (
+        "job,submit,run,cpu,tasks,gang,max_running,retries,after\n"
+        "a,0,10,1,2,,1,1,\nb,0,5,1,2,,,,a:tasks\ng,0,5,1,2,yes,,,a:tasks\nmore,0,5,1,3,,,,a:tasks\n"
+    )
+    result = simulated(tmp_path, table, suffix="csv")
+    found = attempts(result)
+    assert sorted(start for name, _, _, start, _, _ in found if name == "b") == [10, 20]
+    assert {name for name, *_ in found} == {"a", "b"}
+
+
 def test_a_gang_fails_and_is_tried_again_as_a_whole(tmp_path: Path) -> None:
     table = "job,submit,run,cpu,tasks,gang,retries,backoff,fails\na,0,100,4,2,true,1,10s,1\n"
     result = simulated(tmp_path, table, suffix="csv")
@@ -193,7 +204,7 @@ ETL = """jobs:
       plot: {after: load, run: 30s}
       report: {after: [sum, plot]}
       alarm: {after: {load: failed}}
-      note: {after: alarm}
+      note: {after: {alarm: tasks}}
   - {name: next, run: 5s, resource: <1>, after: etl}
   - {name: tidy, run: 5s, resource: <1>, after: {etl: any}}
 """

@@ -72,11 +72,12 @@ def outlook(core: Books, job: JobEntry, now: int, behind: Behind | None = None) 
     """
     if job.deadline >= NEVER:
         return None
-    if not job.waiting:
+    if not job.waiting and not job.later:
         return _told(core, job, now, Starts(now, now, now), behind)
-    if job.queued and limit_reached(job) is None:
+    if job.queued and not job.later and limit_reached(job) is None:
         return _told(core, job, now, _starts(core, job, now), behind)
-    # It waits for another job, a release or its own tasks, so only the lower bound of its start is known: now.
+    # It waits for another job, a release or its own tasks, or some of its tasks are in backoff or wait for tasks of
+    # another job. So only the lower bound of its start is known: now.
     return _if_released(_told(core, job, now, Starts(now, now, now), behind))
 
 
@@ -110,7 +111,8 @@ def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind |
     offset = core.groups.wall_offset or 0
     due = job.job.deadline if behind is None else behind.deadline
     deadline = due - offset
-    left = TimeLeft(shortest_left(job), mean_left(job), longest_left(job)) if job.waiting else _of_running(job, now)
+    to_start = job.waiting or job.later
+    left = TimeLeft(shortest_left(job), mean_left(job), longest_left(job)) if to_start else _of_running(job, now)
     urgent = float(urgency(job.deadline, left.longest, left.shortest, when_late(job), now))
     if behind is not None:
         left = TimeLeft(*(min(NEVER, own + more) for own, more in zip(left, behind.left, strict=True)))

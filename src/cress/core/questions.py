@@ -60,6 +60,6 @@ def needs_estimate(core: Books, job: Job) -> bool:
 
 
 def settled(core: Books, jobs: Iterable[int]) -> list[int]:
-    """Return the jobs among these that have no waiting task."""
-    entries = core.jobs
-    return [number for number in jobs if (entry := entries.get(number)) is None or entry.waiting <= 0]
+    """Return the jobs among these that have no waiting task, in no queue and in no backoff either."""
+    found = [(number, core.jobs.get(number)) for number in jobs]
+    return [number for number, entry in found if entry is None or not (entry.waiting > 0 or entry.later)]

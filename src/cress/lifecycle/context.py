@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -32,12 +32,14 @@ from cress.model.records import JobRecord, JobState
 class Unsettled(msgspec.Struct):
     """Changes of the step under way that still have consequences.
 
-    ``over`` are jobs that ended and whose dependents have not been told; ``gone`` are ended members of families;
+    ``over`` are jobs that ended and whose dependents have not been told; ``tasks`` are tasks that will not run again
+    and for which tasks of other jobs wait, by job, and whether they succeeded; ``gone`` are ended members of families;
     ``touched`` are changed families; ``asked`` are steps of dags whose condition is to be decided. ``members`` is the
     number of members of services that this step has made or cancelled, ``looks`` the number of forecasts for deadlines.
     """
 
     over: deque[tuple[int, JobState]] = msgspec.field(default_factory=deque)
+    tasks: deque[tuple[int, Sequence[int], bool]] = msgspec.field(default_factory=deque)
     gone: deque[tuple[LiveJob | Family, JobRecord]] = msgspec.field(default_factory=deque)
     touched: dict[int, None] = {}
     asked: deque[int] = msgspec.field(default_factory=deque)

@@ -48,8 +48,8 @@ def _same(context: Context) -> Iterator[str]:
         yield "families: something of them changed, and they were not looked after"
     if context.unsettled.asked:
         yield "dags: conditions of steps were not decided"
-    if context.unsettled.over:
-        yield "dependencies: jobs are over, and those behind them have not heard of it"
+    if context.unsettled.over or context.unsettled.tasks:
+        yield "dependencies: jobs or tasks are over, and those behind them have not heard of it"
 
 
 def _jobs(context: Context) -> Iterator[str]:

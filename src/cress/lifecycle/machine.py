@@ -204,7 +204,7 @@ class Machine(Context):
         There is no pause while a member of a family has ended and the family does not know: it could not be read.
         """
         unsettled = self.unsettled
-        while unsettled.over or unsettled.gone or unsettled.touched or unsettled.asked:
+        while unsettled.over or unsettled.tasks or unsettled.gone or unsettled.touched or unsettled.asked:
             yield from dependencies.settle(self)
             while unsettled.gone:
                 families.member_over(self, *unsettled.gone.popleft())

@@ -10,6 +10,8 @@ from cress.model.job import Condition, Job, JobType
 # The hint for jobs whose tasks do not start one by one.
 _WHOLE = f"{Condition.OK.value}, which waits for the whole job"
 Ranges = Iterable[tuple[int, int]]
+# Maximum number of tasks of one submit that wait for single tasks: the scheduler has an entry for each of them at once.
+MOST_WAITING = 100_000
 
 
 def needs_tasks(job: Job) -> bool:
@@ -29,6 +31,16 @@ def check_follower(job: Job) -> None:
         raise InputError(f"the tasks of a gang start together; they cannot wait for single tasks ({word})", hint=_WHOLE)
     if sum(condition is Condition.TASKS for _, condition in job.after) > 1:
         raise InputError(f"tasks can wait for those of one job only ({word})", hint=f"{word} once; {_WHOLE}")
+
+
+def check_number(waiting: int) -> None:
+    """Raise ``InputError`` if too many tasks of one submit wait for single tasks."""
+    if waiting > MOST_WAITING:
+        raise InputError(
+            f"{waiting:,} tasks of this submit wait for single tasks ({Condition.TASKS.value}), "
+            f"and at most {MOST_WAITING:,} can",
+            hint=f"several submits, fewer tasks, or {_WHOLE}",
+        )
 
 
 def check_pair(first: Job, then: Job, name: str) -> None:

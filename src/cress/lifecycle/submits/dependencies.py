@@ -17,7 +17,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
-from cress.model.task_dependencies import check_follower, check_pair, needs_tasks
+from cress.model.task_dependencies import check_follower, check_number, check_pair, needs_tasks
 
 # Maximum number of jobs of a cycle in an error.
 MOST_SHOWN = 20
@@ -25,6 +25,7 @@ MOST_SHOWN = 20
 
 def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> Slices[None]:
     """Raise ``InputError`` if jobs of a submit depend on unknown jobs, or on themselves."""
+    waiting = 0
     for i, job in enumerate(jobs):
         if i % SLICE == 0:
             yield
@@ -39,7 +40,8 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
                 continue
             raise _error(jobs, i, f"there is no job {number}", "an id that `cress jobs` shows")
         if needs_tasks(job):
-            _check_tasks(context, jobs, i)
+            waiting += job.tasks
+            _check_tasks(context, jobs, i, waiting)
     loop = _loop(jobs) if any(job.after for job in jobs) else []
     if loop:
         shown = loop if len(loop) <= MOST_SHOWN else [*loop[:MOST_SHOWN], loop[-1]]
@@ -48,11 +50,14 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
         raise _error(jobs, loop[0], what, "an order in which they can run")
 
 
-def _check_tasks(context: Context, jobs: Sequence[Job], i: int) -> None:
-    """Raise ``InputError`` if tasks of a job cannot wait for those of another one."""
+def _check_tasks(context: Context, jobs: Sequence[Job], i: int, waiting: int) -> None:
+    """Raise ``InputError`` if tasks of a job cannot wait for those of another one, being with those of the jobs before
+    it so many that are ``waiting``.
+    """
     job = jobs[i]
     try:
         check_follower(job)
+        check_number(waiting)
         number = next(number for number, condition in job.after if condition is Condition.TASKS)
         if number < 0:
             first = jobs[-number - 1]
@@ -116,7 +121,11 @@ def settle(context: Context) -> Slices[None]:
 
     Thousands of jobs may wait for one. There is no pause while a family does not know that a member has ended.
     """
-    while context.unsettled.over:
+    while context.unsettled.over or context.unsettled.tasks:
+        # The end of a single task is a more precise reason than that of its job.
+        yield from task_by_task.settle(context)
+        if not context.unsettled.over:
+            return
         number, state = context.unsettled.over.popleft()
         context.behind_tasks.pop(number, None)
         for settled, follower in enumerate(context.behind.pop(number, ()), 1):
@@ -131,7 +140,7 @@ def settle(context: Context) -> Slices[None]:
             condition = dict(job.unmet)[number]
             if condition is Condition.TASKS:
                 job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
-                task_by_task.over(context, job, number, state)
+                yield from task_by_task.over(context, job, number, state)
             elif holds(condition, state):
                 job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
                 if job.job.when and not job.unmet:

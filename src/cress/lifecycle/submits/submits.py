@@ -28,7 +28,7 @@ from cress.lifecycle.jobs import group_limits, leases, task_by_task
 from cress.lifecycle.jobs.deadlines import resolved, watch
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.jobs.waits import behind, release
-from cress.lifecycle.slices import Slices, parts
+from cress.lifecycle.slices import SLICE, Slices, parts
 from cress.lifecycle.submits import deadlines, dependencies
 from cress.lifecycle.tables.answers import Answer
 from cress.lifecycle.tables.family_rows import Family
@@ -78,34 +78,45 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     first = context.take_id(len(request.jobs))
     ids = tuple(range(first, first + len(request.jobs)))
     begun: list[LiveJob | Family] = []
-    lives: list[LiveJob] = []
     for part in parts(list(zip(ids, timed, strict=True))):
         entered = [_enter(context, msgspec.structs.replace(job, id=number), first, states) for number, job in part]
         fresh = [live for live in entered if isinstance(live, LiveJob)]
         context.observe(*(context.submitted(live.job, behind(live)) for live in fresh))
         begun += entered
-        lives += fresh
         yield
+    yield from _begin(context, begun)
+    if request.key:
+        context.answers[request.key] = Answer(request.digest, ids, context.now)
+    return ids
+
+
+def _begin(context: Context, begun: Sequence[LiveJob | Family]) -> Slices[None]:
+    """Begin the entered families and jobs of a submit; cancel those that can never start."""
     for family in begun:
         if isinstance(family, Family):
             if family.reason:
                 families.cancel(context, family, family.reason)
             elif not family.unmet:
                 families.begin(context, family)
+    lives = [live for live in begun if isinstance(live, LiveJob)]
+    # First those that can never start: the others may wait for single tasks of theirs.
     for live in lives:
-        _settle(context, live)
-    if request.key:
-        context.answers[request.key] = Answer(request.digest, ids, context.now)
-    return ids
+        if live.reason:
+            cancel(context, live.job.id, live.reason)
+    for place, live in enumerate(lives, 1):
+        if not live.ending:
+            yield from _settle(context, live)
+        if place % SLICE == 0 and not context.unsettled.gone:
+            yield
 
 
-def _settle(context: Context, live: LiveJob) -> None:
-    """Cancel an entered job that can never start; decide whether one that comes after nothing has to wait."""
-    if live.reason:
-        cancel(context, live.job.id, live.reason)
-        return
+def _settle(context: Context, live: LiveJob) -> Slices[None]:
+    """Decide whether an entered job that comes after nothing has to wait, and which of its tasks need not wait."""
     if live.unmet:
-        task_by_task.begin(context, live)
+        yield from task_by_task.begin(context, live)
+    if live.job.id not in context.jobs:
+        # Each of its tasks waited for one that did not succeed.
+        return
     if live.job.when and not live.unmet:
         context.unsettled.asked.append(live.job.id)
     elif live.awaits and not live.unmet_as_whole:

@@ -75,7 +75,7 @@ def _steps(specs: Sequence[JobSpec], dag: int, count: int, condition: Condition)
             step
             for step in steps
             for number, before in specs[step].job.after
-            if before is Condition.FAILED or (before is Condition.OK and -number - 1 in needless)
+            if before is Condition.FAILED or (before is not Condition.ANY and -number - 1 in needless)
         }
         changed = more != needless
         needless = more
