@@ -267,7 +267,7 @@ def test_a_request_without_a_descriptor_for_its_secrets_leaves_the_others_theirs
 
 @needs_compiler
 def test_a_container_that_is_made_slowly_holds_nothing_of_other_starts(tmp_path: Path) -> None:
-    """Its maker had the descriptors of all requests of its message, so they all seemed to be starting until it ended."""
+    """Its maker had the descriptors of all requests of its message, so all seemed to be starting until it ended."""
     found = launcher.find(tmp_path, lambda _: None)
     os.mkfifo(tmp_path / "limit")  # it waits for a reader there
     folder = os.fsencode(tmp_path)
