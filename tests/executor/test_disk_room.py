@@ -7,14 +7,15 @@ import errno
 import os
 import tarfile
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from cress.executor import transfer
+from cress.executor import images, transfer
 from cress.executor.addresses import Failed, FileRoot
-from cress.executor.disk_turns import opened_turn
+from cress.executor.disk_turns import alone, opened_turn
 from cress.executor.images import TURNS, Images
 from cress.executor.source_rules import SourceRules
 from cress.model.allowed_sources import AllowedSources
@@ -152,3 +153,64 @@ def test_two_images_that_fill_the_disk_together_are_not_both_blamed(
             Images(tmp_path, AllowedSources())._make(place, full)
     assert caught.value.node
     assert len(tries) == 2
+
+
+def test_of_two_works_that_look_at_once_none_was_alone(tmp_path: Path) -> None:
+    """The first one gave up its lock by looking, and left no mark until its end."""
+    with opened_turn(tmp_path / "turns") as first, opened_turn(tmp_path / "turns") as second:
+        time.sleep(0.01)  # the kernel's clock for files goes in steps
+        assert [first.was_alone(), second.was_alone()] == [False, False]
+
+
+def test_who_wants_to_be_alone_is_not_passed_by_later_works(tmp_path: Path) -> None:
+    turns, order = tmp_path / "turns", []
+
+    def late() -> None:
+        with opened_turn(turns):
+            order.append("late")
+
+    def single() -> None:
+        with alone(turns):
+            order.append("alone")
+
+    threads = [threading.Thread(target=work) for work in (single, late)]
+    with opened_turn(turns):
+        for thread in threads:
+            thread.start()
+            time.sleep(0.1)
+        assert order == []
+    for thread in threads:
+        thread.join()
+    assert order == ["alone", "late"]
+
+
+@pytest.mark.parametrize(("free", "node"), [(0.5, False), (0.01, True)])
+def test_that_there_is_no_room_is_believed_of_a_full_disk_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: float, *, node: bool
+) -> None:
+    """A registry can say it as well, whose words are in those of the tool."""
+    known = SimpleNamespace(f_frsize=4096, f_blocks=10**9, f_bavail=int(10**9 * free), f_files=0, f_favail=0)
+    monkeypatch.setattr("cress.executor.images.os.statvfs", lambda _: known)
+    with pytest.raises(Failed) as caught:
+        images._run(["sh", "-c", "echo no space left on device >&2; exit 1"], "the image", tmp_path, 10)
+    assert caught.value.node is node
+
+
+def test_nobody_waits_long_for_an_image_that_is_made_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Images(tmp_path, AllowedSources())
+    place = tmp_path / "images/archive-0"
+    place.mkdir(parents=True)
+    monkeypatch.setattr(images, "PATIENCE_ALONE", 0.2)
+    tries: list[float] = []
+
+    def copy(new: Path) -> None:
+        tries.append(made._patience)
+        if len(tries) == 1:
+            with opened_turn(tmp_path / "images" / TURNS):
+                time.sleep(0.01)
+            raise Failed("no room is left on the disk of this node", node=True)
+        images._run(["sleep", "10"], "the image", new, made._patience)
+
+    with pytest.raises(Failed, match="no room is left"):
+        made._make(place, copy)
+    assert tries == [images.PATIENCE, 0.2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -262,6 +263,32 @@ def test_a_request_without_a_descriptor_for_its_secrets_leaves_the_others_theirs
     finally:
         found.close()
         os.close(reading)
+
+
+@needs_compiler
+def test_a_container_that_is_made_slowly_holds_nothing_of_other_starts(tmp_path: Path) -> None:
+    """Its maker had the descriptors of all requests of its message, so all seemed to be starting until it ended."""
+    found = launcher.find(tmp_path, lambda _: None)
+    os.mkfifo(tmp_path / "limit")  # it waits for a reader there
+    folder = os.fsencode(tmp_path)
+    pipes = [os.pipe() for _ in range(3)]
+    makes = [b"P%d" % os.getpid(), b"B" + folder, b"f" + folder, b"W" + folder + b"/limit=x", b"--"]
+    try:
+        assert found.ask(makes, {}, pipes[0][1])
+        assert found.ask([b"f" + folder, b"e/bin/true", b"--", b"true"], {}, pipes[1][1], pipes[2][1])
+        os.close(pipes[2][1])
+        (maker, _), (pid, _) = found.answers()
+        os.waitpid(pid, 0)
+        for reading, _ in pipes[1:]:
+            assert select.select([reading], [], [], 5)[0]
+            assert os.read(reading, 100) == b""
+        assert select.select([pipes[0][0]], [], [], 0)[0] == []
+        os.kill(maker, signal.SIGKILL)
+        os.waitpid(maker, 0)
+    finally:
+        found.close()
+        for reading, _ in pipes:
+            os.close(reading)
 
 
 @needs_compiler

@@ -45,13 +45,17 @@ TOOLS = ("skopeo", "umoci")
 # Seconds for one run of a tool; seconds for which the digest behind a tag is believed; seconds for which an image is
 # kept after its last use, and one whose making was killed.
 PATIENCE, TAG_KEPT, KEPT, PART_KEPT = 3_000.0, 60.0, 7 * 86_400.0, 3_600.0
+# The same for a tool while no other image can be made; seconds between two looks at the room on the disk.
+PATIENCE_ALONE, LOOK = 600.0, 0.1
+# A disk counts as full below so many free bytes, or this part of it.
+LITTLE, LITTLE_PART = 1 << 28, 0.05
 # Bytes of the disk that the copy of an archive leaves free.
 RESERVE = 1 << 28
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DOCKER = "docker.io"
 # The file in ``ID/readers`` of an image that needs no credentials; the others are named by the digest of a user's name.
 _EVERYBODY = "everybody"
-# The file of the turns in which images are made.
+# The file of the turns in which images are made; there are others beside it.
 TURNS = "turns"
 POLICY = Path("/etc/containers/policy.json")
 
@@ -82,6 +86,7 @@ class Images:
         self._sources = sources
         # Held until this process ends.
         self._locks: list[int] = []
+        self._patience = PATIENCE
 
     def use(self, name: str, archive: int = -1, credentials: bytes = b"", user: str = "") -> UnpackedImage:
         """Return an image, pulled and unpacked if the node lacks it; it stays while this process lives. Raise Failed.
@@ -142,7 +147,7 @@ class Images:
         what = f"the image {reference}"
         proxy = GuardedProxy(ConnectionGuard(self._sources), _place_of(reference))
         try:
-            return proxy.run(partial(_run, command, what, temporary))
+            return proxy.run(partial(_run, command, what, temporary, self._patience))
         except Failed as error:
             if proxy.refusals and not error.node:
                 raise Failed(f"{what}: its registry leads to another server: {proxy.refusals[0]}") from None
@@ -252,7 +257,7 @@ class Images:
             with path.open("rb") as file:
                 if _digest_of(file.fileno()) != new.parent.name.removeprefix("archive-"):
                     raise Failed("it was changed while it was read")
-        _run([*_skopeo(), "copy", "--quiet", f"{kind}{path}", f"oci:{new}/oci:image"], "the image", new)
+        _run([*_skopeo(), "copy", "--quiet", f"{kind}{path}", f"oci:{new}/oci:image"], "the image", new, self._patience)
         (new / "archive").unlink(missing_ok=True)
 
     def _make(self, place: Path, copy: Callable[[Path], None]) -> None:
@@ -263,12 +268,20 @@ class Images:
             except BaseException as error:
                 if not _lacks_room(error) or turn.was_alone():
                     raise
+                first = error
             else:
                 return
         # Together they may have filled the disk, and what the other has removed looks like room. So who is at fault
         # shows only if the image is made alone.
         with alone(self._folder / TURNS):
-            self._try(place, copy)
+            self._patience = PATIENCE_ALONE
+            try:
+                self._try(place, copy)
+            except TooSlowError:
+                # All other images have waited long enough, and what is known is only that there was no room.
+                raise first from None
+            finally:
+                self._patience = PATIENCE
 
     def _try(self, place: Path, copy: Callable[[Path], None]) -> None:
         for old in ("rootfs", "new", "readers", "image.json.new"):
@@ -293,7 +306,8 @@ class Images:
         new.mkdir()
         copy(new)
         config = _config_of(new / "oci")
-        _run(["umoci", "unpack", "--image", f"{new}/oci:image", f"{new}/bundle"], "the image", new)
+        unpack = ["umoci", "unpack", "--image", f"{new}/oci:image", f"{new}/bundle"]
+        _run(unpack, "the image", new, self._patience)
         (new / "bundle/rootfs").rename(place / "rootfs")
         (place / "image.json.new").write_bytes(msgspec.json.encode(config))
         shutil.rmtree(new, ignore_errors=True)
@@ -308,7 +322,7 @@ class Images:
             with contextlib.suppress(OSError):
                 if place.stat().st_mtime > now - (PART_KEPT if (place / "new").exists() else KEPT):
                     continue
-                if place.name == TURNS:
+                if place.name.partition(".")[0] == TURNS:
                     continue
                 if not place.is_dir():
                     place.unlink()
@@ -395,25 +409,53 @@ def _passwords_in(text: bytes) -> dict[str, Any]:
     return auths
 
 
-def _run(command: list[str], what: str, temporary: Path, environment: Mapping[str, str] = os.environ) -> str:
+def _run(
+    command: list[str], what: str, temporary: Path, patience: float, environment: Mapping[str, str] = os.environ
+) -> str:
     """Return the output of a tool, which has the descriptors in its words. Raise Failed with what it says."""
     held = [int(number) for number in re.findall(r"/proc/self/fd/(\d+)", " ".join(command))]
     environment = {**environment, "TMPDIR": str(temporary)}
-    with tempfile.TemporaryFile() as said:
+    deadline = time.monotonic() + patience
+    was_full = _is_full(temporary)
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, pass_fds=held, env=environment
+        ) as tool,
+    ):
+        output = None
         try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, timeout=PATIENCE, check=False,
-                pass_fds=held, env=environment,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise Failed(f"{what}: {command[0]} took more than {PATIENCE / 60:g} min") from None
+            while output is None:
+                try:
+                    output = tool.communicate(timeout=LOOK)[0]
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() > deadline:
+                        raise TooSlowError(f"{what}: {command[0]} took more than {patience / 60:g} min") from None
+                # A tool that fails removes its files, so it is too late to look afterwards.
+                was_full = was_full or _is_full(temporary)
+        except BaseException:
+            tool.kill()
+            raise
         said.seek(0)
         words = said.read().decode(errors="replace")
-    if done.returncode:
-        if "no space left" in words:
+    if tool.returncode:
+        # A registry, too, can say this, and has its words in those of the tool.
+        if was_full and "no space left" in words:
             raise Failed("no room is left on the disk of this node", node=True)
         raise Failed(f"{what}: {_last(words)}")
-    return done.stdout.decode(errors="replace")
+    return output.decode(errors="replace")
+
+
+def _is_full(folder: Path) -> bool:
+    """Return whether the disk of a folder has little room."""
+    known = os.statvfs(folder)
+    size, free = known.f_blocks * known.f_frsize, known.f_bavail * known.f_frsize
+    # Some file systems do not count inodes.
+    return free < max(LITTLE, LITTLE_PART * size) or known.f_favail < LITTLE_PART * known.f_files
+
+
+class TooSlowError(Failed):
+    """Error: a tool took too long."""
 
 
 class NoRoomError(Failed):

@@ -402,6 +402,17 @@ static long received(long socket, struct rights *rights) {
     return (long)whole;
 }
 
+/* The descriptors of one message, and the socket that it came from. */
+static struct { int *files; unsigned count; long socket; } sent;
+
+/* Close what belongs to other requests and to the launcher. A process that makes a container does not exec, and lives as
+ * long as the engine: other starts would seem unfinished as long as it held their descriptors. */
+static void keep_only(const int *files, unsigned count) {
+    for (unsigned i = 0; i < sent.count; i++)
+        if (sent.files + i < files || sent.files + i >= files + count) call(NR_close, sent.files[i], 0, 0, 0, 0);
+    call(NR_close, sent.socket, 0, 0, 0, 0);
+}
+
 /* In the child: take a request apart, and carry it out. */
 __attribute__((noreturn)) static void obey(char *at, int *files, int inside) {
     unsigned words = head(at, 1), variables = head(at, 2), has_file = head(at, 3) > 1;
@@ -413,6 +424,8 @@ __attribute__((noreturn)) static void obey(char *at, int *files, int inside) {
     }
     texts[words] = texts[words + 1 + variables] = 0;
     pipe_end = files[0];
+    for (char **word = texts; *word && **word != '-'; word++)
+        if (**word == 'B') keep_only(files, 1 + has_file);
     become(texts, texts + words + 1, has_file ? files[1] : -1, inside);
 }
 
@@ -462,6 +475,14 @@ __attribute__((noreturn)) static void serve(long socket) {
         unsigned count = head(requests, 1), files = 0;
         if (whole < 0 || count > MOST_FILES_SENT) call(NR_exit_group, whole >= 0, 0, 0, 0, 0);
         char *at = requests + HEAD;
+        sent.files = rights.files;
+        sent.socket = socket;
+        sent.count = 0;
+        for (unsigned i = 0; i < count && at + REQUEST_HEAD <= requests + whole; i++) {
+            sent.count += head(at, 3);
+            at += REQUEST_HEAD + head(at, 0);
+        }
+        at = requests + HEAD;
         for (unsigned i = 0; i < count && at + REQUEST_HEAD <= requests + whole; i++) {
             number before = ticks();
             long pid = forked_inside(at);
@@ -477,7 +498,7 @@ __attribute__((noreturn)) static void serve(long socket) {
             files += head(at, 3);
             at += REQUEST_HEAD + head(at, 0);
         }
-        for (unsigned i = 0; i < files; i++) call(NR_close, rights.files[i], 0, 0, 0, 0);
+        for (unsigned i = 0; i < sent.count; i++) call(NR_close, rights.files[i], 0, 0, 0, 0);
         call(NR_write, socket, (long)answers, (long)(count * sizeof *answers), 0, 0);
     }
 }
