@@ -219,7 +219,14 @@ def test_an_id_token_is_accepted_once_also_by_the_next_center(process: ProviderP
     codes = []
     for _ in range(2):
         with Center(tmp_path / "data", forked=True, more=more) as center:
-            codes += [center.http.post("/v1/login", json=body).status_code for _ in range(2)]
+            answers = [center.http.post("/v1/login", json=body) for _ in range(2)]
+            codes += [answer.status_code for answer in answers]
+            if answers[0].status_code == 201:
+                # Its user signs out at once.
+                made = answers[0].json()
+                with center.client(Authorization=f"Bearer {made['secret']}") as ann:
+                    assert ann.request("DELETE", f"/v1/tokens/{made['token']['name']}").status_code == 200
+                    assert ann.get("/v1/whoami").status_code == 401
     assert codes == [201, 401, 401, 401]
 
 

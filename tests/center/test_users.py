@@ -73,10 +73,10 @@ def test_who_is_not_among_the_users_of_a_group_cannot_submit_to_it(own: Center) 
 ABOUT_A_JOB = [
     ("GET", "/{id}", None),
     ("GET", "/{id}/explanation", None),
-    ("GET", "/{id}/file", None),
     ("GET", "/{id}/versions", None),
     ("GET", "/{id}/tasks", None),
     ("GET", "/{id}/tasks/0", None),
+    ("GET", "/{id}/file", None),
     ("GET", "/{id}/logs", None),
     ("GET", "/{id}/files", None),
     ("GET", "/{id}/files/content?path=x", None),

@@ -20,6 +20,7 @@ import httpx
 import jwt
 
 from cress.center.access.sign_in_errors import BadIdToken, ProviderDown
+from cress.center.access.sign_ins import LEEWAY, MOST_AGE, PREFIX, USABLE
 from cress.center.settings import Oidc
 from cress.model.access import checked_name
 from cress.model.errors import InputError, NotAccepted
@@ -31,8 +32,6 @@ DISCOVERY = "/.well-known/openid-configuration"
 KEPT, PAUSE = 600.0, 5.0
 # Seconds for an answer of the provider, and its greatest size in bytes.
 PATIENCE, MOST_BYTES = 10.0, 2**20
-# Seconds by which clocks may differ, and the greatest age of an ID token at sign-in.
-LEEWAY, MOST_AGE = 60.0, 600.0
 # System accounts are below this uid.
 FIRST_UID = 1000
 
@@ -67,7 +66,7 @@ class Provider:
 
         Nobody can use the ID token again while the store has a token of this name.
         """
-        return f"login-{_digest_of(id_token).hex()[:16]}"
+        return f"{PREFIX}{_digest_of(id_token).hex()[:16]}"
 
     async def _verified(self, id_token: str) -> Mapping[str, Any]:
         try:
@@ -146,7 +145,7 @@ class Provider:
         digest = _digest_of(id_token)
         if digest in self._used:
             raise BadIdToken("it was used already")
-        self._used[digest] = now + MOST_AGE + 2 * LEEWAY
+        self._used[digest] = now + USABLE
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cress.center.access.rights import may
+from cress.center.access.sign_ins import holds_id_token
 from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
@@ -120,7 +122,13 @@ async def revoke_token(request: Request, name: str) -> Response:
         demand(request, Action.CHANGE_USERS)
     token = _named(request, user or caller.user, name)
     view = _token_view(request, token)
-    await committer_of(request).submit(RevokeToken(id=token.id))
+    committer = committer_of(request)
+    if holds_id_token(token, committer.clock.utc()):
+        # It stays for a while, over by every clock: without it, its ID token would be accepted again after a restart.
+        over = msgspec.structs.replace(token, expires=token.created)
+        await committer.submit(AddToken(token=over, replaces=token.id))
+    else:
+        await committer.submit(RevokeToken(id=token.id))
     return reply(view)
 
 
