@@ -619,7 +619,7 @@ class _VictimSearch:
         for node in own.path():
             gain = less.get(node.name, [-amount for amount in node.leaving]).copy()
             add_amounts(gain, charge)
-            if not node.above_with(gain):
+            if not node.above_with_claims(gain):
                 return False
             if node.name in sides:
                 return True

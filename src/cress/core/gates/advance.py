@@ -42,6 +42,7 @@ class ReservedNodes(Gate[bool]):
         return is_kept_off(self._core, job) or None
 
     def veto(self, job: JobEntry, found: bool) -> Veto:
+        # Not as of a refused unit: what was foreseen for this one goes on to bind others (``_waits_for_no_room``).
         return reserved_ahead(self._core, job) or no_room(self._core, job)
 
 

@@ -285,7 +285,7 @@ def _total(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants, *, most: b
     group, kinds = job.group, job.group.kinds
     on = cluster.most_charge if most else cluster.least_charge
     total = [0] * len(group.quota)
-    for request, wanted, number in _alike(job, tasks, wants):
+    for request, wanted, number in _counted_requests(job, tasks, wants):
         charge = _fixed_charge(job, request)
         if charge is None:
             charge = (on(request, group.share),)
@@ -296,7 +296,7 @@ def _total(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants, *, most: b
     return tuple(total)
 
 
-def _alike(job: JobEntry, tasks: int, wants: Wants) -> Iterable[tuple[ResourceVector, Wants, int]]:
+def _counted_requests(job: JobEntry, tasks: int, wants: Wants) -> Iterable[tuple[ResourceVector, Wants, int]]:
     """Return the requests of ``tasks`` tasks of a job, or of the next unit of a gang of several kinds, with their
     clauses and numbers.
     """
@@ -312,7 +312,7 @@ def _least_together(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     nodes alone.
     """
     kinds, charges = job.group.kinds, []
-    for request, wants, number in _alike(job, tasks, job.shape.wants):
+    for request, wants, number in _counted_requests(job, tasks, job.shape.wants):
         least = () if kinds is None else kinds.least(request, wants)
         together = cluster.least_charge_of(number, request, job.group.share)
         charges.append((together, *(amount * number for amount in least)))

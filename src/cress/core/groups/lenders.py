@@ -104,4 +104,6 @@ def whose_groups_take(group: GroupState, charge: tuple[int, ...]) -> Amounts | N
     """
     if group.kinds is not None:
         return None
-    return next((node.parent for node in group.path() if node.parent and not node.parent.above_with(charge)), None)
+    return next(
+        (node.parent for node in group.path() if node.parent and not node.parent.above_with_claims(charge)), None
+    )

@@ -102,7 +102,7 @@ class Evictions:
         group = job.group
         return (
             self.is_urgent(job, current)
-            and not group.above_with()
+            and not group.above_with_claims()
             and group.may_take(charge_of_tasks(job, job.shape.size, self._books.cluster))
         )
 
@@ -129,7 +129,7 @@ class Evictions:
             return None
         charge = charge_of_tasks(job, job.shape.size, books.cluster)
         others = group.jobs < len(books.jobs)
-        free = [node for node in group.path() if others and not node.above_with()]
+        free = [node for node in group.path() if others and not node.above_with_claims()]
         takers = [Taker(node, to_quota=False) for node in free if node.may_take(charge)]
         eviction = find_eviction_by_urgency(books, job, takers, spares_new=True)
         if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
@@ -316,7 +316,7 @@ class Evictions:
         """
         group = job.group
         charge = tuple(map(int.__sub__, charge_of(self._cluster, job, eviction.nodes), self._own_less(job, eviction)))
-        if not group.above_with(charge):
+        if not group.above_with_claims(charge):
             return False
         owed = (other for other in current.owed if other.group is not group)
         return any(self._would_find_victims(other, group, charge, later=False) for other in owed)
@@ -365,7 +365,7 @@ class Evictions:
         with _with_growth(self._books.groups.tree, group, charge):
             found = self.in_others(owed, foreseen=foreseen)
             if found is None and _is_urgent(owed, self._books.now):
-                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.above_with()]
+                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.above_with_claims()]
                 found = find_eviction_by_urgency(self._books, owed, beside)
             return found is not None
 

@@ -180,7 +180,7 @@ class Amounts(Account):
         amounts = zip(self.used, change or [0] * len(self.quota), self.quota, strict=True)
         return max(Fraction(used + more, quota) for used, more, quota in amounts if quota)
 
-    def above_with(self, change: Sequence[int] = ()) -> bool:
+    def above_with_claims(self, change: Sequence[int] = ()) -> bool:
         """Return True if used + ``change`` > quota in some measure, claims included."""
         amounts = zip(self.used, self.claimed, change or [0] * len(self.quota), self.quota, strict=True)
         return any(used + claimed + more > quota for used, claimed, more, quota in amounts if quota)
