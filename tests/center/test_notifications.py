@@ -23,7 +23,6 @@ from cress.center.notifications.watched_jobs import WatchedJobs
 from cress.model.notify import Notify, Occasion
 from cress.model.run import Run
 from cress.protocol.cluster_views import EventView
-from tests.center.inside import until
 from tests.center.notification_receivers import MailReceiver, WebReceiver
 
 URL = "http://hook.example.org/"
