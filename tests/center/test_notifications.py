@@ -191,6 +191,7 @@ def test_the_position_is_stored_at_once_only_if_somebody_was_told(
 ) -> None:
     """Each step of the machine would else wait for the disk, and most jobs tell nobody."""
     stored: list[int] = []
+    waited: list[float] = []
     monkeypatch.setattr("cress.center.notifications.notifier.write_position", lambda _, number: stored.append(number))
     monkeypatch.setattr("cress.center.notifications.notifier.STORED_EVERY", 3600.0)
     quiet, told = Run(job=1, command=("x",)), Run(job=2, command=("x",), notify=(Notify(URL, (Occasion.ENDED,)),))
@@ -199,7 +200,8 @@ def test_the_position_is_stored_at_once_only_if_somebody_was_told(
     class Feed:
         first, last = 1, 9
 
-        async def wait(self, _handled: int, _seconds: float) -> None: ...
+        async def wait(self, _handled: int, seconds: float) -> None:
+            waited.append(seconds)
 
         def after(self, handled: int, _most: int) -> list[EventView]:
             return [EventView(kind="job.ended", number=handled + 1, job=job_of.get(handled + 1, 1), state="succeeded")]
@@ -209,7 +211,7 @@ def test_the_position_is_stored_at_once_only_if_somebody_was_told(
         run={1: quiet, 2: told}.get,
         settings=SimpleNamespace(data=tmp_path, cluster="c"),
         counters=SimpleNamespace(notifications=Counter()),
-        machine=SimpleNamespace(core=SimpleNamespace(groups=SimpleNamespace(by_name={}))),
+        machine=SimpleNamespace(core=SimpleNamespace(groups=SimpleNamespace(by_name={}), jobs={})),
     )
     notifier = Notifier(cast("Committer", committer), SenderSettings(), None)
 
@@ -221,8 +223,22 @@ def test_the_position_is_stored_at_once_only_if_somebody_was_told(
     # The first position, then none until event 7 waits to be told; what comes later is told again after a crash.
     assert asyncio.run(look(6)) == [1]
     assert asyncio.run(look(2)) == [1, 6]
+    # The position may move on by a delivery, of which no event tells.
+    asyncio.run(look(1))
+    assert waited[-1] == 3600
     asyncio.run(notifier._urls._take_result(encode(DeliveryResult("7.0"))))
-    assert asyncio.run(look(3)) == [1, 6, 9]
+    assert asyncio.run(look(2)) == [1, 6, 10]
+
+    async def stop() -> None:
+        monkeypatch.setattr(notifier._urls, "run", asyncio.Event().wait)
+        running = asyncio.create_task(notifier.run())
+        await until(lambda: notifier._handled >= 20)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    # A clean stop leaves nothing to be told again.
+    asyncio.run(stop())
+    assert stored[-1] == notifier._handled >= 20
 
 
 def test_what_does_not_fit_is_dropped_and_one_user_leaves_room_for_others() -> None:

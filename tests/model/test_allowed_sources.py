@@ -38,6 +38,14 @@ PROTECTED = {
     "fd00::7": "",
     "2606:4700::1111": "",
     "64:ff9b::a00:7": "",
+    "::ffff:0:127.0.0.1": "a loopback address",
+    "64:ff9b:1:7f00:0:100::": "a loopback address",
+    "64:ff9b:1:a9fe:a9:fe00::7": "a link-local address",
+    "64:ff9b:1:ab7f:0:1::": "a loopback address",
+    "64:ff9b:1:1:7f:0:100:0": "a loopback address",
+    "64:ff9b:1::a00:7": "",
+    "64:ff9b:1:a00:0:700::": "",
+    "64:ff9b:1:1::a00:7": "",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -33,8 +34,10 @@ _METADATA = tuple(
         ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     )
 )
-# The prefix of all gateways to IPv4 (RFC 6052), and the one from which operators choose their own (RFC 8215).
-_NAT64 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")))
+# The prefixes of all gateways to IPv4 (RFC 6052) and of translated addresses (RFC 2765); the one from which operators
+# choose those of their own gateways (RFC 8215).
+_NAT64 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96")))
+_OWN_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
@@ -135,7 +138,22 @@ def embedded(address: Address) -> list[Address]:
     # IPv4-compatible addresses (RFC 4291 §2.5.5.1) and those of NAT64 (RFC 6052) end with the IPv4 address.
     if any(address in network for network in _NAT64) or (int(address) >> 32 == 0 and int(address) > 1):
         found.append(last)
+    if address in _OWN_NAT64:
+        found += _behind_own_gateways(address)
     return [place for place in found if place is not None]
+
+
+def _behind_own_gateways(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
+    """Yield the IPv4 addresses behind prefixes of 48, 56, 64 and 96 bits (RFC 6052 §2.2).
+
+    The octet behind 64 bits is left out, and what follows the IPv4 address is not looked at, as by the gateways. So an
+    address has four readings. The wrong ones are mostly in ``0.0.0.0/8``, to which no gateway leads.
+    """
+    joined = int(address) >> 64 << 56 | int(address) & (1 << 56) - 1
+    for behind in (40, 32, 24, 0):
+        found = ipaddress.IPv4Address(joined >> behind & 0xFFFFFFFF)
+        if found not in _THIS_NETWORK:
+            yield found
 
 
 def _split(text: str) -> tuple[str, int]:

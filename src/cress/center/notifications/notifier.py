@@ -29,7 +29,8 @@ from cress.store.base import StoreError
 
 # Events read at once, and seconds between two looks at the expected starts.
 BATCH, LOOK = 500, 10.0
-# Seconds between two stores of the position while events come of which nobody is told.
+# Seconds between two stores of the position while events come of which nobody is told, and between two looks at what
+# was delivered.
 STORED_EVERY = 1.0
 # Jobs whose expected starts are watched, and jobs whose first start was told already.
 MOST_WATCHED, MOST_STARTED = 20_000, 20_000
@@ -98,20 +99,27 @@ class Notifier:
             if self._mail is not None:
                 tasks.create_task(self._mail.run(), name="notifications by mail")
             tasks.create_task(self._expected_starts(), name="changed starts")
-            while True:
-                try:
-                    await self._look()
-                except StoreError as error:
-                    _log.warning("notifications wait: %s", error)
-                    await asyncio.sleep(LOOK)
-                except Exception:  # noqa: BLE001 – one event must not end all notifications
-                    _log.exception("an event was told to nobody")
-                    self._handled += 1
-                    await asyncio.sleep(1)
+            try:
+                await self._look_again_and_again()
+            finally:
+                if (done := self._delivered()) != self._stored:
+                    write_position(committer.settings.data, done)
+
+    async def _look_again_and_again(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except StoreError as error:
+                _log.warning("notifications wait: %s", error)
+                await asyncio.sleep(LOOK)
+            except Exception:  # noqa: BLE001 – one event must not end all notifications
+                _log.exception("an event was told to nobody")
+                self._handled += 1
+                await asyncio.sleep(1)
 
     async def _look(self) -> None:
         feed = self._committer.events
-        await feed.wait(self._handled, LOOK if self._stored == self._delivered() else STORED_EVERY)
+        await feed.wait(self._handled, LOOK if self._stored == self._handled else STORED_EVERY)
         self._handled = max(self._handled, feed.first - 1)
         events = feed.after(self._handled, BATCH)
         async for event in in_turns(events):
