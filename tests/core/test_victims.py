@@ -198,5 +198,6 @@ def test_the_units_of_a_later_group_are_looked_for_one_by_one_and_only_then_is_i
         raise AssertionError("the first one is enough")
 
     gates: Any = SimpleNamespace(next_of=next_of)
-    assert next(iter(_next_in_turn(gates, later))) == "first"
+    units: Iterator[Any] = _next_in_turn(gates, later)
+    assert next(units) == "first"
     assert later.held_to is Rights.ANY
