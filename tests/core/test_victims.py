@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cress.core.groups.lenders import Taker
-from cress.core.jobs import JobEntry
+from cress.core.jobs import JobEntry, Rights
+from cress.core.making_room.evictions import _next_in_turn
 from cress.core.preemption import find_eviction
 from cress.model.events import Outcome
 from cress.model.job import JobType
@@ -183,3 +187,17 @@ def test_the_earliest_slot_of_a_gang_is_the_first_time_at_which_all_copies_fit()
         assert (None if slot is None else (slot.start, slot.nodes)) == expected
         later += slot is not None and slot.start > core.now
     assert later > 10, "most had to wait for an end"
+
+
+def test_the_units_of_a_later_group_are_looked_for_one_by_one_and_only_then_is_it_held() -> None:
+    later: Any = SimpleNamespace(held_to=Rights.ANY)
+
+    def next_of(_: Any) -> Iterator[str]:
+        assert later.held_to is Rights.ABOVE
+        yield "first"
+        raise AssertionError("the first one is enough")
+
+    gates: Any = SimpleNamespace(next_of=next_of)
+    units: Iterator[Any] = _next_in_turn(gates, later)
+    assert next(units) == "first"
+    assert later.held_to is Rights.ANY

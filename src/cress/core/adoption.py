@@ -135,7 +135,7 @@ def check_room(core: Books, f: int) -> None:
     claims = [claim for claim in core.claims if claim.reservation.is_on(f)]
     if not claims:
         return
-    left = cluster.free_now()[f] - core.timeline.kept_by(claim.reservation for claim in claims)[f]
+    left = cluster.free_now()[f] - core.timeline.kept_on(f, (claim.reservation for claim in claims))
     left += sum(amounts for node, amounts in core.coming_free() if node == f)
     if np.any(left < 0):
         for claim in claims:

@@ -104,6 +104,12 @@ class Timeline:
         """Return the amounts (N, K) that these reservations keep, whenever they do."""
         return self.amounts_of([row for reservation in reservations for row in reservation.rows])
 
+    def kept_on(self, f: int, reservations: Iterable[Reservation]) -> Ints:
+        """Return the amounts (K) that these reservations keep on one node, whenever they do."""
+        booked = self.table[[row for reservation in reservations for row in reservation.rows]]
+        found: Ints = booked[booked[:, B_NODE] == f, B_AMOUNTS:].sum(axis=0)
+        return found
+
     def count_nodes(self, nodes: Iterable[tuple[int, int]], change: int) -> None:
         """Change the number of bookings in force on each of these nodes, for bookings that count for all; how many
         copies a booking has there makes no difference.

@@ -370,15 +370,20 @@ class Evictions:
             return found is not None
 
 
-def _next_in_turn(gates: Gates, group: GroupState) -> list[JobEntry]:
-    """Return the units of a group for which room may be made when its turn comes in the last round.
+def _next_in_turn(gates: Gates, group: GroupState) -> Iterator[JobEntry]:
+    """Yield the units of a group for which room may be made when its turn comes in the last round.
 
-    Then the group is held to what it may take, and a unit beyond that lets the next one of its queue go first.
+    Then the group is held to what it may take, and a unit beyond that lets the next one of its queue go first. Whoever
+    asks takes few of them, and asks about each meanwhile: the group is held only while the next one is looked for.
     """
-    before, group.held_to = group.held_to, Rights.ABOVE
-    found = list(gates.next_of(group))
-    group.held_to = before
-    return found
+    units = gates.next_of(group)
+    while True:
+        before, group.held_to = group.held_to, Rights.ABOVE
+        unit = next(units, None)
+        group.held_to = before
+        if unit is None:
+            return
+        yield unit
 
 
 @contextmanager

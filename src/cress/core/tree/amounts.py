@@ -107,17 +107,31 @@ class Amounts(Account):
 
     # --- charges -------------------------------------------------------------------------------------------
 
+    # Each start and end is told to all groups above it, most often with one number.
+
     def begin(self, attempt: ChargedAttempt) -> None:
-        self.grow(attempt.charge)
+        self.changes.count += 1
+        charge = attempt.charge
+        if len(charge) == 1:
+            self.used[0] += charge[0]
+        else:
+            add_amounts(self.used, charge)
         if attempt.stopping:
-            add_amounts(self.leaving, attempt.charge)
-        self._tell()
+            add_amounts(self.leaving, charge)
+        if self.follower is not None:
+            self.follower(self)
 
     def end(self, attempt: ChargedAttempt) -> None:
-        self.grow([-amount for amount in attempt.charge])
+        self.changes.count += 1
+        charge = attempt.charge
+        if len(charge) == 1:
+            self.used[0] -= charge[0]
+        else:
+            take_amounts(self.used, charge)
         if attempt.stopping:
-            take_amounts(self.leaving, attempt.charge)
-        self._tell()
+            take_amounts(self.leaving, charge)
+        if self.follower is not None:
+            self.follower(self)
 
     def leave(self, attempt: ChargedAttempt) -> None:
         self.changes.count += 1
@@ -207,6 +221,9 @@ class Amounts(Account):
         Otherwise groups could become victims in turn. Kinds of nodes count if the quota names them and the charge is
         not zero.
         """
+        if len(charge) == 1 == self.base:
+            # Asked for each unit that room may be made for.
+            return self.may_take_of(0, charge[0], to_quota=to_quota)
         return all(
             self.may_take_of(i, more, to_quota=to_quota)
             for i, more in enumerate(charge)
