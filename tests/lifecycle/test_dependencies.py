@@ -217,6 +217,22 @@ def test_a_chain_that_is_submitted_behind_a_failed_task_loses_this_task_only(ord
     assert (world.over[chain[0].job.id].succeeded, chain[1].cancelled, chain[2].cancelled) == (1, 2, 1)
 
 
+def test_a_task_in_backoff_is_told_before_those_that_are_not_released() -> None:
+    world = World(followed=True)
+    world.join("n1", 4)
+    load, fit = world.submit(job(3), job(3, after=after(-1, condition=TASKS), retries=1, backoff=MINUTE))
+    for task in (2, 0):
+        finish_task(world, load, task)
+        finish_task(world, fit, task, code=1)
+    world.machine = Machine.restore(world.machine.export())
+    assert world.machine.reason(fit) == "a task failed and is retried in 1m"
+    wrong = Machine.restore(world.machine.export())
+    later = wrong.core.jobs[fit].later
+    later[1] = later.pop(1)
+    what = "job 2 has a task that is not released behind one that waits for its time"
+    assert any(what in problem for problem in wrong.validate())
+
+
 def test_tasks_behind_tasks_that_waited_in_vain_have_a_true_reason() -> None:
     world = World(followed=True)
     world.join("n1", 4)

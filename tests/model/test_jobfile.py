@@ -168,6 +168,8 @@ def test_memory_is_limited_only_when_it_was_asked_for() -> None:
         ("1-4", 4, "have other indices"),
         (4, "0-3", ""),
         (2, 3, "has 2 tasks, and this job 3: the others would never start (at most 2 tasks)"),
+        (10**6, 10**5, ""),
+        (10**6, 10**5 + 1, "100,001 tasks of this submit wait for single tasks (tasks), and at most 100,000 can"),
     ],
 )
 def test_tasks_wait_for_those_of_the_same_indices(first: object, then: object, wrong: str) -> None:

@@ -258,6 +258,10 @@ def _tasks(core: Books) -> Iterator[str]:
     if timers != sorted(core.later) or any(time <= core.now for time, _, _ in timers):
         yield "a task that is to be queued again has no time, or one that has passed"
     for job in core.jobs.values():
+        # The last one tells without a search whether any of them waits for a time.
+        timed = [time < NEVER for time in job.later.values()]
+        if timed != sorted(timed):
+            yield f"job {job.job.id} has a task that is not released behind one that waits for its time"
         running = [attempt.task for attempt in job.attempts.values()]
         claimed = [task for claim in job.claims for task in claim.tasks]
         busy = running + claimed + job.again + list(job.later) + list(job.carried)

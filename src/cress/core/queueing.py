@@ -29,6 +29,6 @@ def _busy(job: JobEntry) -> Verdict:
     if job.job.gang and job.attempts:
         return Verdict.GANG_RUNS
     if job.later:
-        # Tasks that are not released were entered with the job, before those in backoff.
+        # Tasks that are not released were entered with the job, before those in backoff; an invariant holds that.
         return Verdict.AFTER_TASKS if job.later[next(reversed(job.later))] == NEVER else Verdict.BACKOFF
     return Verdict.TOGETHER if job.carried else Verdict.FULL

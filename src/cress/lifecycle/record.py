@@ -14,7 +14,7 @@ from cress.lifecycle.tables.changes import TableChanges
 from cress.model.reports import Report
 
 # A newer minor version may add fields and tables, which an older release ignores.
-MAJOR, MINOR = 6, 11
+MAJOR, MINOR = 6, 12
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from cress.model.jobfile.job import JobSpec, has_steps, read_job
 from cress.model.jobfile.reader import below
 from cress.model.jobfile.values import raise_all, shown
 from cress.model.resources import Dimensions
-from cress.model.task_dependencies import check_follower, check_indices, check_pair, needs_tasks
+from cress.model.task_dependencies import check_follower, check_indices, check_number, check_pair, needs_tasks
 from cress.model.units import one_of
 
 # Maximum number of jobs in one submit, including the steps of dags, and of all their dependencies.
@@ -129,13 +129,16 @@ def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
 
 def _without_counterparts(specs: Sequence[JobSpec]) -> Iterator[InputError]:
     """Yield the errors of jobs whose tasks cannot wait for single tasks, or not for those of the job that they name."""
+    waiting = 0
     for spec in specs:
         # The steps of a cron job count it as the first job.
         yield from _without_counterparts((msgspec.structs.replace(spec, steps=()), *spec.steps)) if spec.steps else ()
         if not needs_tasks(spec.job):
             continue
+        waiting += spec.job.tasks
         try:
             check_follower(spec.job)
+            check_number(waiting)
             for first in (
                 specs[-number - 1] for number, condition in spec.job.after if number < 0 and condition is TASKS
             ):
