@@ -106,6 +106,7 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
 INSIDE = """
 cut -d' ' -f4-6 /proc/self/mountinfo; hostname; ls -lA /dev | sed 's/ [A-Z][a-z][a-z] .*[0-9] / /'
 tr '\\0' ' ' < /proc/1/cmdline; ls -l /proc/1/exe; cat /proc/$$/uid_map /proc/1/uid_map; ps -e -o comm=
+grep locks /proc/1/limits
 touch /etc/x /usr/x /dev/x /tmp/x /run/x ~/x; mount -t tmpfs none /mnt; unshare --user true; ls -A /root "$OLD"
 for limit in /sys/fs/cgroup/*/cress/*/7/*limit_in_bytes; do echo "$limit $(cat "$limit")"; done
 """
@@ -114,7 +115,7 @@ for limit in /sys/fs/cgroup/*/cress/*/7/*limit_in_bytes; do echo "$limit $(cat "
 BROKEN = "an engine that fails"
 # What an engine does that works until a file is there.
 ENGINE = """#!/bin/sh
-[ -e {folder}/broken ] && echo "no room\nfor a box" >&2 && exit 1
+[ -e {folder}/broken ] && seq 500 >&2 && echo "no röom\nfor a box" >&2 && exit 1
 exec {crun} "$@"
 """
 

@@ -367,7 +367,8 @@ class ContainerRuntime(ProcessRuntime):
         said = " ".join(box.log.read_text(errors="replace").split())
         if not ended:
             os.kill(child, signal.SIGKILL)
-        raise OSError(-1, said[-500:] or "the engine does not answer")
+        last = said.encode()[-500:].decode(errors="ignore")
+        raise OSError(-1, last or "the engine does not answer")
 
 
 @contextlib.contextmanager
