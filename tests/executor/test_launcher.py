@@ -64,6 +64,7 @@ def test_launcher_and_fork_make_the_same_containers() -> None:
     assert "Uid:\t54321\t54321\t54321\t54321" in said[0]
     assert "Seccomp:\t2" in said[0]
     assert said[1].count("Read-only file system") == 2
+    assert "killer 0\n" in said[0]
     assert cases["no such command"][0]["problem"] == "command not found: no-such-command"
     broken = cases["an engine that fails"][0]["problem"]
     assert broken.startswith("the container could not be made with crun: ")
