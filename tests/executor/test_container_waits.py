@@ -3,14 +3,17 @@
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from cress.executor.runtimes import cgroups
+from cress.executor.runtimes import box, cgroups
 from cress.executor.runtimes.cgroups import Cgroups, ReadyForMoves
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines.base import Box
 from cress.executor.runtimes.engines.crun import Crun
+from cress.shell.executor.starting import StartError
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may move processes between control groups")
@@ -64,3 +67,51 @@ def test_an_engine_that_works_is_not_looked_at_all_the_time(tmp_path: Path) -> N
     assert len(looks) == 1
     with pytest.raises(ChildProcessError):
         os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("mount", "distant"),
+    [
+        ("/data rw - ext4 /dev/sdb", False),
+        ("/net/home rw shared:5 - nfs4 server:/home", True),
+        ("/net/home rw - fuse.sshfs server:/home", True),
+        ("/home rw - autofs /etc/auto.home", True),
+        ("/run/user/0/doc rw - fuse.portal portal", False),
+        ("/proc/sys/fs/binfmt_misc rw - autofs systemd-1", False),
+    ],
+)
+def test_the_supervisor_does_not_look_at_mounts_that_may_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mount: str, *, distant: bool
+) -> None:
+    """A server that is gone stopped all starts and kills of the node. A fork may wait for it."""
+    (tmp_path / "mounts").write_text(f"22 1 8:1 / / rw - nfs server:/root rw\n30 22 0:5 / {mount} rw\n")
+    monkeypatch.setattr(box, "_MOUNTS", tmp_path / "mounts")
+    assert box.has_distant_mounts() is distant
+
+
+class Direct(Crun):
+    def direct(self, box: Box) -> list[str]:
+        return ["crun"]
+
+
+def asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the launcher is asked for a container, if the folder of one of its disks has gone."""
+    known = ContainerRuntime("node1", {}, home, Direct(), Cgroups("key", {}, "", ()), launcher=cast("Any", object()))
+    for name in ("_prepare", "_box"):
+        monkeypatch.setattr(known, name, lambda *_: None)
+    monkeypatch.setattr(known, "_program", "/bin/crun")
+    devices = SimpleNamespace(folders=(f"{home}/gone",), owned=tuple)
+    run = SimpleNamespace(root="", limits=())
+    what = SimpleNamespace(run=run, folder=b"/", data=b"", context=SimpleNamespace(devices=devices))
+    return known._is_asked(cast("Any", SimpleNamespace(ids=None)), cast("Any", what), {}, -1)
+
+
+def test_a_folder_for_limits_that_has_gone_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told as if the node could make no process."""
+    monkeypatch.setattr(box, "_MOUNTS", tmp_path / "mounts")
+    (tmp_path / "mounts").write_text("30 22 0:5 / /data rw - ext4 /dev/sdb rw\n")
+    with pytest.raises(StartError, match="the limits of the container could not be set: No such file") as caught:
+        asked(tmp_path, monkeypatch)
+    assert caught.value.node
+    (tmp_path / "mounts").write_text("30 22 0:5 / /data rw - ceph server:/ rw\n")
+    assert not asked(tmp_path, monkeypatch)

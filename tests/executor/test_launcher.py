@@ -19,10 +19,13 @@ from typing import Any, cast
 import pytest
 
 from cress.executor import processes
+from cress.executor.marks import attempt_marks
 from cress.executor.orphans import Orphans
 from cress.executor.runtimes import launcher
 from cress.executor.runtimes.cgroups import Cgroups
+from cress.executor.runtimes.engines.base import PAUSE
 from cress.executor.runtimes.task_cgroups import TaskCgroups
+from cress.executor.task_processes import first_leaders
 from cress.model.reports import Cause
 from cress.shell.executor.task_manager import StageState
 from tests.executor.harness import SupervisorProcess, left_over, shell, supervisor, until
@@ -61,9 +64,11 @@ def test_launcher_and_fork_make_the_same_containers() -> None:
     assert "Uid:\t54321\t54321\t54321\t54321" in said[0]
     assert "Seccomp:\t2" in said[0]
     assert said[1].count("Read-only file system") == 2
+    assert "killer 0\n" in said[0]
     assert cases["no such command"][0]["problem"] == "command not found: no-such-command"
     broken = cases["an engine that fails"][0]["problem"]
-    assert broken == "the container could not be made with crun: no room for a box"
+    assert broken.startswith("the container could not be made with crun: ")
+    assert broken.endswith(" 499 500 no röom for a box"), "the last that it said"
 
 
 @needs_compiler
@@ -269,10 +274,11 @@ def test_a_request_without_a_descriptor_for_its_secrets_leaves_the_others_theirs
 def test_a_container_that_is_made_slowly_holds_nothing_of_other_starts(tmp_path: Path) -> None:
     """Its maker had the descriptors of all requests of its message, so all seemed to be starting until it ended."""
     found = launcher.find(tmp_path, lambda _: None)
-    os.mkfifo(tmp_path / "limit")  # it waits for a reader there
+    os.mkfifo(tmp_path / "ready")  # it waits for a reader there
     folder = os.fsencode(tmp_path)
     pipes = [os.pipe() for _ in range(3)]
-    makes = [b"P%d" % os.getpid(), b"B" + folder, b"f" + folder, b"W" + folder + b"/limit=x", b"--"]
+    mark = b"l%d" % attempt_marks(folder).of(3)
+    makes = [b"P%d" % os.getpid(), mark, b"B" + folder, b"f" + folder, b"R" + folder + b"/ready", b"--"]
     try:
         assert found.ask(makes, {}, pipes[0][1])
         assert found.ask([b"f" + folder, b"e/bin/true", b"--", b"true"], {}, pipes[1][1], pipes[2][1])
@@ -283,6 +289,8 @@ def test_a_container_that_is_made_slowly_holds_nothing_of_other_starts(tmp_path:
             assert select.select([reading], [], [], 5)[0]
             assert os.read(reading, 100) == b""
         assert select.select([pipes[0][0]], [], [], 0)[0] == []
+        # Where the launcher has not answered, the maker is found by the mark of its attempt.
+        until(lambda: processes.attempt_of(maker, folder) == 3, "the mark")
         os.kill(maker, signal.SIGKILL)
         os.waitpid(maker, 0)
     finally:
@@ -331,6 +339,18 @@ def test_a_process_begins_inside_its_control_group_where_the_kernel_can_do_that(
         groups.close()
         os.close(reading)
         os.close(writing)
+
+
+def test_the_first_process_of_a_container_is_never_taken_for_its_program() -> None:
+    """A supervisor that ended a moment after the start of one had not noted it, and the next one waited for its end."""
+    with (
+        subprocess.Popen([PAUSE, "100"], executable="/bin/sleep", start_new_session=True) as first,
+        subprocess.Popen(["sleep", "100"], start_new_session=True) as program,
+    ):
+        found = [(3, first.pid), (3, program.pid), (4, first.pid)]
+        assert first_leaders(found, set()) == {3: (processes.start_ticks(program.pid), program.pid)}
+        first.kill()
+        program.kill()
 
 
 def _launchers(pid: int) -> list[int]:

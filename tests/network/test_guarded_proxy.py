@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
 from cress.model.allowed_sources import AllowedSources
+from cress.network import guarded_proxy
 from cress.network.connection_guard import ConnectionGuard
 from cress.network.guarded_proxy import GuardedProxy
 
@@ -115,3 +121,55 @@ print(socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect_ex(("192.0.2.1", 
     rules = AllowedSources(hosts=(f"127.0.0.1:{port}",))
     proxy = GuardedProxy(ConnectionGuard(rules), ("127.0.0.1", port))
     assert proxy.run(work).splitlines() == ["open", "Connection refused", "True"]
+
+
+def test_what_it_cannot_pass_on_is_refused_with_a_reason(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that got no answer said only that its connection had ended."""
+    rules = AllowedSources(schemes=("https",), hosts=("any", f"127.0.0.1:{port}", "127.0.0.1:9"))
+    proxy = GuardedProxy(ConnectionGuard(rules), ("127.0.0.1", port))
+    wide = "a" * 70
+    requests = {
+        "GET http://127.0.0.1:9/ HTTP/1.1": "403",
+        "CONNECT 127.0.0.1:70000 HTTP/1.1": "502",
+        f"CONNECT {wide}.org:443 HTTP/1.1": "502",
+        "nothing": "502",
+    }
+    for line, code in requests.items():
+        near, far = socket.socketpair()
+        with near:
+            near.sendall(line.encode() + b"\r\n\r\n")
+            proxy._answer(far, to_door=False)
+            assert near.recv(100).split()[1:2] == [code.encode()], line
+    assert proxy.refusals == ["127.0.0.1:9 would be asked without encryption (--allow-scheme http)"]
+    assert [failure.partition(":")[0] for failure in proxy.failures] == [
+        "a request could not be read",
+        f"{wide}.org",
+        "a request could not be read",
+    ]
+    # The server that is named may be asked so, and all of a body comes there.
+    assert proxy._request(b"POST http://127.0.0.1:%d/a HTTP/1.1\r\nProxy-A: b\r\nC: d\r\n\r\nx\r\nproxy-y" % port)[
+        2
+    ] == (b"POST /a HTTP/1.1\r\nConnection: close\r\nC: d\r\n\r\nx\r\nproxy-y")
+    # All addresses of a host together have the time of one.
+    monkeypatch.setattr(guarded_proxy, "PATIENCE", 0.2)
+    guard = ConnectionGuard(rules)
+    monkeypatch.setattr(guard, "allowed_addresses", lambda *_: [f"192.0.2.{n}" for n in range(20)])
+    tried: list[float] = []
+
+    def silent(_: object, patience: float) -> None:
+        tried.append(patience)
+        time.sleep(patience / 2 + 0.05)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(TimeoutError):
+        GuardedProxy(guard, ("127.0.0.1", port))._reach("silent.org", 443, None)
+    assert len(tried) < 5
+
+
+def test_a_node_that_has_no_more_networks_is_not_said_to_have_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = SimpleNamespace(unshare=lambda _: ctypes.set_errno(errno.ENOSPC) or 1)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    with pytest.raises(OSError, match="the node has no more") as caught:
+        GuardedProxy(ConnectionGuard(AllowedSources()), ("registry.org", 443)).run(lambda _: None)
+    assert caught.value.errno == errno.EUSERS

@@ -11,7 +11,7 @@ import os
 import resource
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,7 @@ from cress.executor.runtimes import launcher as launchers
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
+from cress.executor.runtimes.engines.base import PAUSE
 from cress.executor.runtimes.enter import can_hide_processes
 from cress.executor.runtimes.process import ProcessRuntime, not_made
 from cress.executor.runtimes.staged import StagedRuntime
@@ -74,6 +75,20 @@ class _Spawning:
         self.task = task
         self.ticks = ticks
         self.told = bytearray()
+
+
+def first_leaders(found: Iterable[tuple[int, int]], apart: set[int]) -> dict[int, tuple[int, int]]:
+    """Return start ticks and pid of the first session leader of each attempt, of its processes ``found``.
+
+    Those ``apart`` are the first processes of containers. One whose supervisor died may not be known as such, but runs
+    the program of them all.
+    """
+    leaders: dict[int, tuple[int, int]] = {}
+    for attempt, pid in found:
+        if pid not in apart and processes.is_leader(pid) and processes.command_of(pid) != PAUSE:
+            leader = (processes.start_ticks(pid) or 0, pid)
+            leaders[attempt] = min(leader, leaders.get(attempt, leader))
+    return leaders
 
 
 class TaskProcesses:
@@ -264,12 +279,7 @@ class TaskProcesses:
         if not attempts:
             return
         first = {0 if self.container is None else self.container.first(attempt) for attempt in attempts}
-        found = processes.find_attempts(self.attempts)
-        leaders: dict[int, tuple[int, int]] = {}
-        for attempt, pid in found:
-            if pid not in first and processes.is_leader(pid):
-                leader = (processes.start_ticks(pid) or 0, pid)
-                leaders[attempt] = min(leader, leaders.get(attempt, leader))
+        leaders = first_leaders(processes.find_attempts(self.attempts), first)
         # After the look at the processes: what has ended by then is in these files.
         self.ends.look()
         for attempt in attempts:

@@ -88,6 +88,10 @@ class ConnectionGuard:
         if not any(rule.allows(name, port) for name in names for rule in self._rules):
             raise RefusedError(f"{shown or host}:{port} is not among the hosts that jobs may use {self._option}")
 
+    def allows_scheme(self, scheme: str) -> bool:
+        """Return whether jobs may name addresses with this scheme."""
+        return scheme in self._allowed.schemes
+
     def allowed_addresses(self, host: str, port: int) -> list[str]:
         """Return the addresses of a host to which a connection is allowed. Raise OSError; RefusedError if none is."""
         allowed: list[str] = []

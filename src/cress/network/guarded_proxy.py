@@ -10,12 +10,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import selectors
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -92,6 +94,9 @@ class GuardedProxy:
         library = ctypes.CDLL(None, use_errno=True)
         if library.unshare(_NEW_NETWORK):
             number = ctypes.get_errno()
+            if number == errno.ENOSPC:
+                # Everybody would read this number as a full disk.
+                raise OSError(errno.EUSERS, "no network can be made for it: the node has no more (max_net_namespaces)")
             raise OSError(number, f"no network can be made for it: {os.strerror(number)}")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
             fcntl.ioctl(wire, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP))
@@ -119,9 +124,15 @@ class GuardedProxy:
                 for listener, to_door in self._listeners.items():
                     if listener in ready:
                         with contextlib.suppress(OSError):  # it is gone already
-                            thread = threading.Thread(target=self._answer, args=(listener.accept()[0], to_door))
-                            threads.append(thread)
-                            thread.start()
+                            near = listener.accept()[0]
+                            thread = threading.Thread(target=self._answer, args=(near, to_door))
+                            try:
+                                thread.start()
+                            except RuntimeError as error:
+                                self.failures.append(f"a connection could not be served: {error}")
+                                near.close()
+                            else:
+                                threads.append(thread)
         with self._lock:
             self._over = True
             for wire in self._open:
@@ -140,17 +151,33 @@ class GuardedProxy:
                     self._connect(near, *self._door, b"", b"", direct=True)
                     return
                 head = _head_of(near)
-                line, _, rest = head.partition(b"\r\n")
-                method, target, version = line.split(b" ")
-                if method == b"CONNECT":
-                    parts = urlsplit(b"//" + target)
-                    self._connect(near, (parts.hostname or b"").decode(), parts.port or 443, b"", _MADE)
-                    return
-                parts = urlsplit(target)
-                path = (parts.path or b"/") + (b"?" + parts.query if parts.query else b"")
-                lines = [known for known in rest.split(b"\r\n") if not known.lower().startswith(_HOP)]
-                asked = b"\r\n".join((b" ".join((method, path, version)), b"Connection: close", *lines))
-                self._connect(near, (parts.hostname or b"").decode(), parts.port or 80, asked, b"")
+                try:
+                    host, port, asked, answer = self._request(head)
+                except ValueError as error:  # also of a port that cannot be
+                    self.failures.append(f"a request could not be read: {error}")
+                    near.sendall(_FAILED)
+                except RefusedError as error:
+                    self.refusals.append(str(error))
+                    near.sendall(_REFUSED)
+                else:
+                    self._connect(near, host, port, asked, answer)
+
+    def _request(self, data: bytes) -> tuple[str, int, bytes, bytes]:
+        """Return host and port of a request, and what is to be sent there, and back. Raise ValueError, RefusedError."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        line, *lines = head.split(b"\r\n")
+        method, target, version = line.split(b" ")
+        if method == b"CONNECT":
+            parts = urlsplit(b"//" + target)
+            return (parts.hostname or b"").decode(), parts.port or 443, body, _MADE
+        parts = urlsplit(target)
+        host, port = (parts.hostname or b"").decode(), parts.port or 80
+        if (host, port) != self._door and not self._guard.allows_scheme("http"):
+            raise RefusedError(f"{host}:{port} would be asked without encryption (--allow-scheme http)")
+        path = (parts.path or b"/") + (b"?" + parts.query if parts.query else b"")
+        lines = [known for known in lines if not known.lower().startswith(_HOP)]
+        asked = b"\r\n".join((b" ".join((method, path, version)), b"Connection: close", *lines, b"", body))
+        return host, port, asked, b""
 
     def _connect(
         self, near: socket.socket, host: str, port: int, asked: bytes, answer: bytes, *, direct: bool = False
@@ -165,8 +192,8 @@ class GuardedProxy:
             self.refusals.append(str(error))
             near.sendall(_REFUSED)
             return
-        except OSError as error:
-            self.failures.append(f"{host}:{port} cannot be reached: {error.strerror or error}")
+        except (OSError, ValueError) as error:  # ValueError: no name can be written so
+            self.failures.append(f"{host}:{port} cannot be reached: {getattr(error, 'strerror', None) or error}")
             near.sendall(_FAILED)
             return
         with far, self._noted(far):
@@ -183,9 +210,14 @@ class GuardedProxy:
         addresses = self._guard.allowed_addresses(host, port)
         if beyond is not None:
             return _tunnel(beyond, host, port)
+        # For all together: a host may have any number of addresses that do not answer.
+        deadline = time.monotonic() + PATIENCE
         for address in addresses:
+            left = deadline - time.monotonic()
+            if self._over or left <= 0:
+                break
             try:
-                return socket.create_connection((address, port), PATIENCE)
+                return socket.create_connection((address, port), left)
             except OSError as error:
                 wrong = error
         raise wrong

@@ -36,6 +36,16 @@ _KERNEL = frozenset(
     "mqueue nsfs proc "
     "pstore rpc_pipefs securityfs sysfs tracefs".split()
 )
+# File systems whose files are on this machine. A look at another one may take for ever if its server is gone.
+_LOCAL = frozenset(
+    "bcachefs btrfs erofs exfat ext2 ext3 ext4 f2fs iso9660 jfs ntfs3 overlay ramfs reiserfs rootfs squashfs tmpfs udf "
+    "vfat xfs zfs".split()
+)
+# What the kernel mounts when somebody looks (autofs) may be of another machine.
+_NEAR = _LOCAL | _KERNEL - {"autofs"}
+# Folders in which nobody looks for mounts.
+_NO_FILES = ("/proc", "/sys", "/dev", "/run")
+_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def make_box(
@@ -195,13 +205,22 @@ def _bind(source: str, target: str, more: int = 0) -> None:
 
 def _mounts_of_the_node(home: str) -> list[str]:
     """Return the mount points that belong in a container: data and programs, not the kernel's file systems."""
-    found: list[str] = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    found = [place for place, kind in _mounts() if kind not in _KERNEL and not _inside(place, (*_APART, home))]
+    return list(dict.fromkeys(found))
+
+
+def has_distant_mounts() -> bool:
+    """Return whether a look at the mounts of the node may take for ever, since one is of another machine."""
+    return any(kind not in _NEAR and not _inside(place, _NO_FILES) for place, kind in _mounts())
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    """Yield mount points and kinds of all file systems but that of the root."""
+    for line in _MOUNTS.read_text().splitlines():
         left, _, right = line.partition(" - ")
         place = left.split()[4].replace("\\040", " ")
-        if place != "/" and right.split()[0] not in _KERNEL and not _inside(place, (*_APART, home)):
-            found.append(place)
-    return list(dict.fromkeys(found))
+        if place != "/":
+            yield place, right.split()[0]
 
 
 def _shown(secret: Iterable[str], root: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ from cress.executor import processes
 from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import container_orders, linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
-from cress.executor.runtimes.box import bind_root, make_box
+from cress.executor.runtimes.box import bind_root, has_distant_mounts, make_box
 from cress.executor.runtimes.cgroups import GRACE, CgroupLimits, Cgroups, ReadyForMoves, device_of, move
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, STATES, Box, Engine
@@ -87,6 +87,7 @@ class ContainerRuntime(ProcessRuntime):
         self._egress = egress
         self._secret = secret
         self._owner = 0
+        self._own_file: str | None = None
         self._program = shutil.which(engine.name)
         # Made here for the children, which can read no file of the node at the point where they need it.
         seccomp.program(os.uname().machine)
@@ -118,6 +119,9 @@ class ContainerRuntime(ProcessRuntime):
         queued = self._egress is not None and dict(run.limits).get("network", 0)
         if self._launcher is None or self._program is None or queued or not container_orders.is_plain(run.root):
             return False
+        # The description needs a look at each mount. If that hangs, only a fork may, not the supervisor with all tasks.
+        if has_distant_mounts():
+            return False
         # Here and not by the launcher, since the container shows the folder.
         self._prepare(what.folder)
         try:
@@ -127,13 +131,20 @@ class ContainerRuntime(ProcessRuntime):
             raise self._not_made(run, str(error.strerror or error)) from None
         if command is None:
             return False
+        try:
+            limits = self._limits_of(what)
+        except OSError as error:
+            raise _not_limited(str(error.strerror or error)) from None
+        if self._own_file is None:
+            # Once: it reads the numbers of all processes in the group of the executor.
+            self._own_file = self.cgroups.own_file()
         making = container_orders.making(
             box,
             [self._program, *command[1:]],
             self.engine.emptied,
-            self.cgroups.steps(what.attempt, self._limits_of(what)),
+            self.cgroups.steps(what.attempt, limits),
             self.cgroups.procs_files(what.attempt),
-            self.cgroups.own_file(),
+            self._own_file,
         )
         orders = [*making, *self._orders(plan, what)]
         return self._launcher.ask(orders, environment, *((writing,) if what.hands < 0 else (writing, what.hands)))
@@ -186,7 +197,7 @@ class ContainerRuntime(ProcessRuntime):
             return super().problem(what, told)
         why = said.decode(errors="replace") or os.strerror(int(number))
         if stage == _GROUP:
-            return StartError(f"the limits of the container could not be set: {why}", node=True)
+            return _not_limited(why)
         return self._not_made(what, why)
 
     def _not_made(self, run: Run, why: str) -> StartError:
@@ -367,7 +378,8 @@ class ContainerRuntime(ProcessRuntime):
         said = " ".join(box.log.read_text(errors="replace").split())
         if not ended:
             os.kill(child, signal.SIGKILL)
-        raise OSError(-1, said[-500:] or "the engine does not answer")
+        last = said.encode()[-500:].decode(errors="ignore")
+        raise OSError(-1, last or "the engine does not answer")
 
 
 @contextlib.contextmanager
@@ -380,6 +392,10 @@ def _watched(child: int) -> Iterator[select.poll]:
         yield watched
     finally:
         os.close(fd)
+
+
+def _not_limited(why: str) -> StartError:
+    return StartError(f"the limits of the container could not be set: {why}", node=True)
 
 
 def _killed(limit: int) -> str:

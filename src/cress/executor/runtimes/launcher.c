@@ -43,7 +43,7 @@ enum {
     NR_setresgid = 119, NR_prctl = 157, NR_mount = 165, NR_exit_group = 231, NR_keyctl = 250, NR_openat = 257,
     NR_mkdirat = 258, NR_fchownat = 260, NR_unlinkat = 263,
     NR_renameat2 = 316, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302, NR_clone3 = 435,
-    NR_geteuid = 107, NR_clock_gettime = 228, NR_statx = 332
+    NR_geteuid = 107, NR_getpid = 39, NR_clock_gettime = 228, NR_statx = 332
 };
 enum { O_DIRECTORY = 0200000, O_NOFOLLOW = 0400000 };
 
@@ -67,7 +67,7 @@ enum {
     NR_setresgid = 149, NR_prctl = 167, NR_mount = 40, NR_exit_group = 94, NR_keyctl = 219, NR_openat = 56,
     NR_mkdirat = 34, NR_fchownat = 54, NR_unlinkat = 35,
     NR_renameat2 = 276, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261, NR_clone3 = 435,
-    NR_geteuid = 175, NR_clock_gettime = 113, NR_statx = 291
+    NR_geteuid = 175, NR_getpid = 172, NR_clock_gettime = 113, NR_statx = 291
 };
 enum { O_DIRECTORY = 040000, O_NOFOLLOW = 0100000 };
 
@@ -314,7 +314,7 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
 
     if (makes) done("folder", made_folder(folder));
     if (group) done("group", grouped(group));
-    if (box.folder) make_container(first_word);
+    if (box.folder) make_container(first_word, mark);
     if (mark) limited(RLIMIT_LOCKS, mark); /* without root, a lower mark stays */
     if (session) done("output", call(NR_setsid, 0, 0, 0, 0, 0));
     done("output", output(folder, "/stdout", 1, account != 0, uid, gid));

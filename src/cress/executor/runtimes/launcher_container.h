@@ -18,7 +18,8 @@
  *   S2000…        filter of system calls, in hexadecimal digits
  */
 
-enum { MOST_ENGINE_WORDS = 32, MOST_PROCS_FILES = 32, MOST_FILTER = 4096, MOST_SAID = 500, CAPABILITIES = 64 };
+enum { MOST_ENGINE_WORDS = 32, MOST_PROCS_FILES = 32, MOST_FILTER = 4096, CAPABILITIES = 64 };
+enum { MOST_LOG = 1 << 16, MOST_SAID = 500 }; /* bytes of the engine's log that are read, and told: the last ones */
 /* Thousandths of a second between two moves that keep the kernel ready, and their number in 30 s. */
 enum { GRACE = 3, PATIENCE = 10000 };
 enum { PR_SET_PDEATHSIG = 1, PR_SET_DUMPABLE = 4, PR_SET_SECCOMP = 22 };
@@ -117,8 +118,9 @@ static long mounted(const char *source, const char *target, const char *kind, lo
 
 /* In a child: become the engine, with private mounts and the root of the node, which is read-only before it sees it.
  * The first process says on the descriptor `says` that it runs. */
-__attribute__((noreturn)) static void become_engine(long says) {
+__attribute__((noreturn)) static void become_engine(long says, long maker) {
     call(NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (call(NR_getppid, 0, 0, 0, 0, 0) != maker) engine_done(-ESRCH); /* it has died before */
     long null = engine_done(opened("/dev/null", "", O_RDWR));
     long log = engine_done(opened(box.folder, "/log", O_WRONLY | O_CREAT | O_TRUNC));
     engine_done(call(NR_dup3, null, 0, 0, 0, 0));
@@ -133,17 +135,22 @@ __attribute__((noreturn)) static void become_engine(long says) {
     __builtin_unreachable();
 }
 
-/* Report that there is no container, with what the engine has said, and end. */
+/* Report that there is no container, with the last that the engine has said, and end. */
 static void not_made(long result) {
-    char text[MOST_SAID + 16] = "box -1 ";
-    char *to = text + length(text);
-    long said = content(box.folder, "/log", to, MOST_SAID);
-    if (said <= 0) done("box", result);
-    for (const char *from = to; *from; from++)
-        if (*from > ' ') *to++ = *from;
-        else if (to[-1] != ' ') *to++ = ' ';
-    if (to[-1] == ' ') to--;
-    call(NR_write, pipe_end, (long)text, to - text, 0, 0);
+    static char log[MOST_LOG + 1];
+    const char *start = "box -1 ";
+    char text[MOST_SAID + 16], *to = log, *said;
+    if (content(box.folder, "/log", log, MOST_LOG) <= 0) done("box", result);
+    for (const char *from = log; *from; from++)
+        if ((unsigned char)*from > ' ') *to++ = *from;
+        else if (to > log && to[-1] != ' ') *to++ = ' ';
+    if (to > log && to[-1] == ' ') to--;
+    if (to == log) done("box", result);
+    *to = 0;
+    said = to - log > MOST_SAID ? to - MOST_SAID : log;
+    while (((unsigned char)*said & 0xc0) == 0x80) said++; /* no part of a character of several bytes */
+    joined(text, start, said);
+    call(NR_write, pipe_end, (long)text, (long)length(text), 0, 0);
     call(NR_exit_group, 127, 0, 0, 0, 0);
 }
 
@@ -155,24 +162,6 @@ static number speaker(long socket) {
     struct message message = {0, 0, (void *)&part, 1, &told, sizeof told, 0};
     if (call(NR_recvmsg, socket, (long)&message, MSG_CMSG_CLOEXEC, 0, 0) != 1) return 0;
     return told.type == SCM_CREDENTIALS && told.pid > 0 ? (number)told.pid : 0;
-}
-
-/* Wait until the first process runs, and end the engine, which would stay as its parent. The kernel is kept ready to
- * move processes meanwhile. */
-static void wait_for_first(long engine, long said) {
-    int status = 0;
-    long watched = done("box", call(NR_pidfd_open, engine, 0, 0, 0, 0));
-    struct { int file; short events, seen; } looks[2] = {{(int)said, POLLIN, 0}, {(int)watched, POLLIN, 0}};
-    for (long n = 0; n < PATIENCE; n++) {
-        number time[2] = {0, GRACE * 1000000};
-        if (box.ready) written("", box.ready, "0");
-        if (call(NR_ppoll, (long)looks, 2, (long)time, 0, 0) > 0) break;
-    }
-    if (looks[0].seen & POLLIN) box.first = speaker(said);
-    if (box.first || !looks[1].seen) call(NR_kill, engine, SIGKILL, 0, 0, 0);
-    call(NR_wait4, engine, (long)&status, 0, 0, 0);
-    if (!box.first) not_made(status & 127 ? -ETIMEDOUT : -(status >> 8 ? status >> 8 : ESRCH));
-    call(NR_close, watched, 0, 0, 0, 0);
 }
 
 /* Read the start of a process, in ticks, from its file `stat`; return 0 if it is gone or dead. */
@@ -206,6 +195,26 @@ static void note_first(void) {
     call(NR_close, file, 0, 0, 0, 0);
 }
 
+/* Wait until the first process runs, and end the engine, which would stay as its parent. The kernel is kept ready to
+ * move processes meanwhile. */
+static void wait_for_first(long engine, long said) {
+    int status = 0;
+    long watched = done("box", call(NR_pidfd_open, engine, 0, 0, 0, 0));
+    struct { int file; short events, seen; } looks[2] = {{(int)said, POLLIN, 0}, {(int)watched, POLLIN, 0}};
+    for (long n = 0; n < PATIENCE; n++) {
+        number time[2] = {0, GRACE * 1000000};
+        if (box.ready) written("", box.ready, "0");
+        if (call(NR_ppoll, (long)looks, 2, (long)time, 0, 0) > 0) break;
+    }
+    if (looks[0].seen & POLLIN) box.first = speaker(said);
+    /* At once: if the supervisor dies now, and this process with it, the next one must not take that for the program. */
+    if (box.first) note_first();
+    if (box.first || !looks[1].seen) call(NR_kill, engine, SIGKILL, 0, 0, 0);
+    call(NR_wait4, engine, (long)&status, 0, 0, 0);
+    if (!box.first) not_made(status & 127 ? -ETIMEDOUT : -(status >> 8 ? status >> 8 : ESRCH));
+    call(NR_close, watched, 0, 0, 0, 0);
+}
+
 static long space_entered(const char *name, long kind) {
     char path[64];
     about(path, box.first, name);
@@ -217,7 +226,7 @@ static long space_entered(const char *name, long kind) {
 }
 
 /* Make the container. Return in a child, whose processes are those of the container; this process ends. */
-static void make_container(char **words) {
+static void make_container(char **words, const char *mark) {
     int gate[2], yes = 1;
     char text[32] = "pid ", *to = text + 4;
     const char *supervisor = box.supervisor;
@@ -227,12 +236,14 @@ static void make_container(char **words) {
     make_groups(words);
     done("box", call(NR_socketpair, AF_UNIX, SOCK_STREAM | O_CLOEXEC, 0, (long)gate, 0));
     done("box", call(NR_setsockopt, gate[0], SOL_SOCKET, SO_PASSCRED, (long)&yes, sizeof yes));
+    long maker = call(NR_getpid, 0, 0, 0, 0, 0);
     long engine = done("box", call(NR_clone, SIGCHLD, 0, 0, 0, 0));
-    if (!engine) become_engine(gate[1]);
+    if (!engine) become_engine(gate[1], maker);
+    /* Not earlier: the first process leads a session, so with the mark its end would be taken for the program's. */
+    if (mark) limited(RLIMIT_LOCKS, mark);
     call(NR_close, gate[1], 0, 0, 0, 0);
     wait_for_first(engine, gate[0]);
     call(NR_close, gate[0], 0, 0, 0, 0);
-    note_first();
     for (int i = 0; i < box.files; i++) done("box", moved_to(box.procs[i], box.first));
     done("box", space_entered("/ns/pid", CLONE_NEWPID));
     done("box", call(NR_pipe2, (long)gate, O_CLOEXEC, 0, 0, 0));

@@ -222,7 +222,7 @@ class ProcessRuntime:
                 resource.setrlimit(resource.RLIMIT_NPROC, self._processes)
             if plan.memory > 0 and not entrance.pause:
                 resource.setrlimit(resource.RLIMIT_DATA, (plan.memory, plan.memory))
-            if self._exposed and not entrance.pause:
+            if self._exposed:
                 default_limits.expose()
             for number in self._ignored:
                 signal.signal(number, signal.SIG_DFL)
