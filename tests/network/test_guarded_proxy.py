@@ -14,13 +14,15 @@ from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import pytest
 
 from cress.model.allowed_sources import AllowedSources
 from cress.network import guarded_proxy
 from cress.network.connection_guard import ConnectionGuard
-from cress.network.guarded_proxy import GuardedProxy
+from cress.network.guarded_proxy import GuardedProxy, _next_proxy, _tunnel
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
 
@@ -173,3 +175,61 @@ def test_a_node_that_has_no_more_networks_is_not_said_to_have_a_full_disk(monkey
     with pytest.raises(OSError, match="the node has no more") as caught:
         GuardedProxy(ConnectionGuard(AllowedSources()), ("registry.org", 443)).run(lambda _: None)
     assert caught.value.errno == errno.EUSERS
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "direct"),
+    [
+        ("files.example.org", 443, True), ("example.org", 443, True), ("anexample.org", 443, False),
+        ("10.1.2.3", 443, True), ("11.1.2.3", 443, False), ("192.0.2.7", 443, True), ("fd00::7", 443, True),
+        ("registry.here", 5000, True), ("registry.here", 443, False), ("2001:db8::1", 5000, True),
+        ("2001:db8::1", 443, False), ("a.lab", 80, True),
+    ],
+)  # fmt: skip
+def test_servers_that_are_reached_without_the_next_proxy(
+    host: str, port: int, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = ".example.org, 10.0.0.0/8,192.0.2.7,fd00::/8,registry.here:5000,[2001:db8::1]:5000,*.lab,"
+    monkeypatch.setenv("no_proxy", named)
+    monkeypatch.setenv("https_proxy", "proxy.here:3128")
+    found = _next_proxy(host, port)
+    assert (found is None) is direct
+    assert found is None or (found.hostname, found.port) == ("proxy.here", 3128)
+
+
+@pytest.mark.parametrize("proxy", ["https://proxy.here:3128", "socks5://proxy.here", "http://proxy.here:x", "http://"])
+def test_a_proxy_that_cannot_be_used_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for TLS was spoken to in plain text, with its password."""
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("https_proxy", proxy)
+    with pytest.raises(OSError, match="the proxy of this node is"):
+        _next_proxy("example.org", 443)
+
+
+def test_the_address_of_a_server_has_brackets_for_the_next_proxy(port: int) -> None:
+    with pytest.raises(OSError, match="403"):
+        _tunnel(urlsplit(f"http://127.0.0.1:{port}"), "2001:db8::1", 443)
+    assert Server.asked == ["CONNECT [2001:db8::1]:443 HTTP/1.1 None"]
+
+
+def test_a_server_that_does_not_answer_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def look(*_: object) -> socket.socket:
+        assert over.wait(PATIENCE)
+        raise OSError
+
+    monkeypatch.setattr(GuardedProxy, "_reach", look)
+    monkeypatch.setattr("cress.network.guarded_proxy.LAST", 0.1)
+
+    def work(environment: Mapping[str, str]) -> str:
+        text = ASK.replace("timeout=20", "timeout=0.1")
+        command = [sys.executable, "-I", "-c", text, "http://192.0.2.1/"]
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    before = threading.active_count()
+    assert "timed out" in GuardedProxy(ConnectionGuard(AllowedSources()), ("192.0.2.1", 80)).run(work)
+    assert threading.active_count() == before + 1
+    over.set()
+    while threading.active_count() > before:
+        time.sleep(0.01)

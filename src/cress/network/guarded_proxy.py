@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import ipaddress
 import os
 import selectors
 import socket
@@ -21,17 +22,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+from urllib.request import getproxies_environment
 
-from cress.model.allowed_sources import parse_address
+from cress.model.allowed_sources import Network, parse_address
 from cress.network.connection_guard import ConnectionGuard, RefusedError
 
 _T = TypeVar("_T")
 
 # A new network (linux/sched.h); the call that brings an interface up (linux/sockios.h), and its flags (linux/if.h).
 _NEW_NETWORK, _SET_FLAGS, _UP = 0x4000_0000, 0x8914, 0x1
-# Seconds to reach a server; bytes of the head of a request at most, and of one read.
-PATIENCE, MOST_HEAD, _PART = 30.0, 1 << 16, 1 << 16
+# Seconds to reach a server, and for connections to end with the program; bytes of the head of a request at most, and of
+# one read.
+PATIENCE, LAST, MOST_HEAD, _PART = 30.0, 1.0, 1 << 16, 1 << 16
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _HOP = (b"proxy-", b"connection:", b"keep-alive:")
 _REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -60,7 +62,8 @@ class GuardedProxy:
     def run(self, work: Callable[[Mapping[str, str]], _T]) -> _T:
         """Return what ``work`` returns, called in a thread whose new processes have the network with this proxy.
 
-        It gets the environment for them. Raise OSError if there can be no such network. No thread stays.
+        It gets the environment for them. Raise OSError if there can be no such network. No thread stays but those that
+        still look for a server, which end by themselves.
         """
         done: list[_T] = []
         failed: list[BaseException] = []
@@ -125,7 +128,7 @@ class GuardedProxy:
                     if listener in ready:
                         with contextlib.suppress(OSError):  # it is gone already
                             near = listener.accept()[0]
-                            thread = threading.Thread(target=self._answer, args=(near, to_door))
+                            thread = threading.Thread(target=self._answer, args=(near, to_door), daemon=True)
                             try:
                                 thread.start()
                             except RuntimeError as error:
@@ -138,8 +141,10 @@ class GuardedProxy:
             for wire in self._open:
                 with contextlib.suppress(OSError):
                     wire.shutdown(socket.SHUT_RDWR)
+        end = time.monotonic() + LAST
         for thread in threads:
-            thread.join()
+            # Nothing ends the search for a server that does not answer.
+            thread.join(max(0.0, end - time.monotonic()))
         for listener in self._listeners:
             listener.close()
 
@@ -187,7 +192,7 @@ class GuardedProxy:
         ``direct``: not by way of another proxy.
         """
         try:
-            far = self._reach(host, port, None if direct else _next_proxy(host))
+            far = self._reach(host, port, None if direct else _next_proxy(host, port))
         except RefusedError as error:
             self.refusals.append(str(error))
             near.sendall(_REFUSED)
@@ -236,17 +241,61 @@ class GuardedProxy:
                 self._open.discard(wire)
 
 
-def _next_proxy(host: str) -> SplitResult | None:
-    """Return the proxy that the environment of this process names for a host; ``None``: none."""
+def _next_proxy(host: str, port: int) -> SplitResult | None:
+    """Return the proxy that the environment of this process names for a server; ``None``: none.
+
+    Raise OSError for one that cannot be used.
+    """
     address = getproxies_environment().get("https", "")
-    return urlsplit(address) if address and not proxy_bypass(host) else None
+    if not address or _is_direct(host, port):
+        return None
+    try:
+        found = urlsplit(address if "://" in address else f"http://{address}")
+        if found.scheme != "http":
+            raise OSError(f"the proxy of this node is for {found.scheme}, and only http:// can be used (HTTPS_PROXY)")
+        if not found.hostname or found.port == 0:
+            raise ValueError  # noqa: TRY301 - told as the others
+    except ValueError:
+        raise OSError("the proxy of this node is not http://HOST:PORT (HTTPS_PROXY)") from None
+    return found
+
+
+def _is_direct(host: str, port: int) -> bool:
+    """Return whether ``NO_PROXY`` has a server: as a name, also of a domain above, an address or a network, or ``*``.
+
+    Names and addresses may have a port.
+    """
+    address = parse_address(host)
+    for entry in getproxies_environment().get("no", "").lower().split(","):
+        name = entry.strip()
+        network = _network_of(name)
+        if network is None and name.rpartition(":")[2].isdecimal():
+            name, _, digits = name.rpartition(":")
+            if int(digits) != port:
+                continue
+            network = _network_of(name)
+        if network is not None:
+            if address is not None and address in network:
+                return True
+            continue
+        domain = name.removeprefix("*").lstrip(".")
+        if name == "*" or (domain and f".{host.lower()}".endswith(f".{domain}")):
+            return True
+    return False
+
+
+def _network_of(text: str) -> Network | None:
+    try:
+        return ipaddress.ip_network(text.strip("[]"), strict=False)
+    except ValueError:
+        return None
 
 
 def _tunnel(proxy: SplitResult, host: str, port: int) -> socket.socket:
     """Return a connection to a server by way of another proxy. Raise OSError."""
     wire = socket.create_connection((proxy.hostname or "", proxy.port or 80), PATIENCE)
     try:
-        target = f"{host}:{port}".encode()
+        target = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
         lines = [b"CONNECT " + target + b" HTTP/1.1", b"Host: " + target]
         if proxy.username:
             word = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
