@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.conditions import never
 from cress.lifecycle.jobs.jobs import maybe_over
-from cress.lifecycle.slices import Slices
+from cress.lifecycle.slices import SLICE, Slices
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.events import TasksReleased
@@ -54,9 +54,13 @@ def ended(context: Context, first: LiveJob, task: int, *, succeeded: bool) -> No
 
 def settle(context: Context) -> Slices[None]:
     """Release or drop the tasks that wait for tasks that are over, including those that are dropped because of this."""
+    told = 0
     while context.unsettled.tasks:
         first, tasks, succeeded = context.unsettled.tasks.popleft()
         for follower in tuple(context.behind_tasks.get(first, ())):
+            told += 1
+            if told % SLICE == 0 and not context.unsettled.gone:
+                yield
             job = context.jobs.get(follower)
             if job is None or job.ending:
                 continue
@@ -78,7 +82,7 @@ def over(context: Context, job: LiveJob, number: int, state: JobState) -> Slices
 def _release(context: Context, job: LiveJob, tasks: Iterable[int]) -> Slices[None]:
     for some in _waiting(context, job, tasks):
         context.observe(TasksReleased(job.job.id, some))
-        if not context.unsettled.gone:
+        if len(some) > SLICE and not context.unsettled.gone:
             yield
 
 
@@ -94,8 +98,8 @@ def _drop(context: Context, job: LiveJob, tasks: Iterable[int], first: int, why:
         if job.job.id in context.behind_tasks:
             context.unsettled.tasks.append((job.job.id, some, False))
         maybe_over(context, job)
-        # There is no pause while a family does not know that a member has ended.
-        if not context.unsettled.gone:
+        # Few tasks need no pause, and there is none while a family does not know that a member has ended.
+        if len(some) > SLICE and not context.unsettled.gone:
             yield
 
 
