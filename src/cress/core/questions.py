@@ -10,6 +10,7 @@ from cress.core.groups.limits import never_lent, never_within_max
 from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.kinds import constraints_of, lasting_wants
+from cress.core.queueing import has_unreleased
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 
@@ -60,6 +61,6 @@ def needs_estimate(core: Books, job: Job) -> bool:
 
 
 def settled(core: Books, jobs: Iterable[int]) -> list[int]:
-    """Return the jobs among these that have no waiting task, in no queue and in no backoff either."""
+    """Return the jobs among these that have no task that waits, for room or for a task of another job."""
     found = [(number, core.jobs.get(number)) for number in jobs]
-    return [number for number, entry in found if entry is None or not (entry.waiting > 0 or entry.later)]
+    return [number for number, entry in found if entry is None or not (entry.waiting > 0 or has_unreleased(entry))]

@@ -22,6 +22,11 @@ def out_of_queue(job: JobEntry) -> Verdict | None:
     return Verdict.FULL if job.full else None
 
 
+def has_unreleased(job: JobEntry) -> bool:
+    """Return whether tasks of a job wait for single tasks of another one, besides any in backoff."""
+    return bool(job.later) and next(iter(job.later.values())) == NEVER
+
+
 def _busy(job: JobEntry) -> Verdict:
     """Return the state of the tasks of a job that has none to offer."""
     if job.has_claimed:
