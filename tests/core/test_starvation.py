@@ -391,6 +391,22 @@ def test_small_jobs_of_its_own_group_do_not_start_for_ever_before_a_wide_one_of_
     assert story.started["wide"] <= at + 2 * (20 + 40)
 
 
+@pytest.mark.parametrize("head", WAITS_FOR_SOMETHING_ELSE.values(), ids=WAITS_FOR_SOMETHING_ELSE)
+def test_a_wide_job_behind_one_that_waits_for_something_else_has_its_turn_beside_small_ones_of_its_group(
+    head: JobBuilder,
+) -> None:
+    """The first jobs of both queues never wait for room, so the wide one is what the small ones overtake."""
+    world = World(
+        group("a", 2, "BackFill"), group("c", 2, "Capacity"), nodes=nodes(1, cpu=4), check=False, drain_after=FAST
+    )
+    head = head.tasks(4).cpu(1) if "gang" in dict(head.rest) else head
+    heads = [(0, head.named(f"head-{name}").group(name).user("zoe").priority(2).limit(40), 40) for name in "ac"]
+    wide = job("wide").cpu(2).group("c").user("zoe").limit(40).priority(2)
+    arrivals = stream("a", 75, 2, 23, limited=True) + stream("c", 75, 3, 14, limited=True)
+    story = play(world, [*heads, *arrivals, (40, wide, 40)])
+    assert story.started["wide"] <= 40 + 60 + 2 * 40
+
+
 @pytest.mark.parametrize(("most", "started"), [(0, ["big", "longer"]), (1, ["big"])])
 def test_nothing_is_kept_for_a_due_unit_where_limits_keep_the_jobs_of_all_other_groups_waiting(
     most: int, started: list[str]
