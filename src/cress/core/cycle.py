@@ -131,7 +131,7 @@ class Cycle:
                         current.to_come = ordered if rights is Rights.OWN else ordered[i + 1 :]
                     group.visited, before = self._books.pass_number, group.held_to
                     # Looked for before the group is held to its rights: these may refuse the very unit.
-                    head, begun = self._first_with_a_place(group), len(self._decided.items)
+                    head, begun = self._gates.first_with_a_place(group), len(self._decided.items)
                     group.held_to = rights
                     decided = self._offers.consider(group, current)
                     group.held_to, current.to_come = before, []
@@ -145,13 +145,6 @@ class Cycle:
                     # All groups behind it are above their quotas.
                     break
         return False
-
-    def _first_with_a_place(self, group: GroupState) -> JobEntry | None:
-        """Return the first waiting job of a group whose unit is not passed over; ``None`` without one."""
-        head, passed_over = group.policy.head(), self._gates.passed_over
-        if head is None or not passed_over(head):
-            return head
-        return next((job for job in group.policy.looked_at(passed_over) if not passed_over(job)), None)
 
     def _start_claimed(self, current: Pass) -> bool:
         """Start a claimed unit that takes its group beyond its quota, or give up its room to a unit that came to be

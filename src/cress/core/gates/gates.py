@@ -190,6 +190,13 @@ class Gates:
         """Return True if a unit waits for something other than room, so that it takes no place of another."""
         return any(gate.find(job) is not None for gate in (*self._open, *self.open_without_room))
 
+    def first_with_a_place(self, group: GroupState) -> JobEntry | None:
+        """Return the first waiting job of a group whose unit is not passed over, of those that are looked at."""
+        head = group.policy.head()
+        if head is None or not self.passed_over(head):
+            return head
+        return next((job for job in islice(group.policy, _LOOKED_AT) if not self.passed_over(job)), None)
+
     def next_of(self, group: GroupState) -> Iterator[JobEntry]:
         """Yield the units of a group for which room may be made next: the first that waits for room, and before it
         those that only the gates without room pass over.
