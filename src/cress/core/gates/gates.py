@@ -195,7 +195,10 @@ class Gates:
         head = group.policy.head()
         if head is None or not self.passed_over(head):
             return head
-        return next((job for job in islice(group.policy, _LOOKED_AT) if not self.passed_over(job)), None)
+        return next(
+            (job for job in islice(group.policy.looked_at(self.passed_over), _LOOKED_AT) if not self.passed_over(job)),
+            None,
+        )
 
     def next_of(self, group: GroupState) -> Iterator[JobEntry]:
         """Yield the units of a group for which room may be made next: the first that waits for room, and before it
